@@ -81,6 +81,7 @@ pub(crate) fn check(nodes: &mut Nodes, layout: &Layout, survey: &Survey, limits:
     }
     for (index, family) in &survey.families {
         checks.warnings.extend(gain::warning(&layout.namespaces()[*index], family));
+        checks.warnings.extend(gain::of_large(&layout.namespaces()[*index], family));
         checks.obstacles.extend(family.hashes.obstacles());
         checks.warnings.extend(family.hashes.warning());
         if family.other_keys > 0 {

@@ -1,8 +1,9 @@
 //! Whether folding a namespace saves anything. Where its keys are few, or spread over many buckets, each bucket costs more
 //! than it brings together: that is said before anything is moved.
 
+use keyfold_core::collection::MOST_MEMBERS;
 use keyfold_core::layout::Namespace;
-use keyfold_report::number::{bytes, plural, tenths};
+use keyfold_report::number::{bytes, count, plural, tenths};
 use keyfold_survey::diagnosis::AIM_ENTRIES;
 
 use super::Family;
@@ -26,6 +27,38 @@ pub(super) fn warning(namespace: &Namespace, family: &Family) -> Option<String> 
         bytes(*new_bytes),
         advice(namespace, family)
     ))
+}
+
+/// More of them than this spilled are worth a word.
+const FEW_SPILLED: f64 = 0.01;
+/// A limit is proposed that nearly all need.
+const NEARLY_ALL: f64 = 0.99;
+
+/// What is to be said of sets and hashes that won't lie in buckets.
+pub(super) fn of_large(namespace: &Namespace, family: &Family) -> Vec<String> {
+    let (template, limit) = (&namespace.keys, namespace.value_limit as u64);
+    let mut said = Vec::new();
+    if family.too_large > 0 {
+        said.push(format!(
+            "{} of {template} have more than {} members and stay as they are; they stay usable, and the namespace stays between its \
+             placements, at the price of a second look for each command",
+            plural(family.too_large, "key"),
+            count(MOST_MEMBERS)
+        ));
+    }
+    let within = |share| family.packed.quantile(share);
+    let spilled = within(1.0 - FEW_SPILLED).is_some_and(|len| len > limit as f64);
+    // What a codec makes of them isn't known here.
+    if let Some(wanted) = within(NEARLY_ALL).filter(|_| spilled && namespace.codec.is_none()) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, above 0")]
+        let wanted = (wanted.ceil() as u64).next_multiple_of(32);
+        said.push(format!(
+            "more than 1 % of the sampled keys of {template} are longer, once packed, than its value_limit of {limit}: each of these \
+             goes into a key of its own, which every write writes anew. `value_limit = {wanted}` has 99 % of them in buckets; keys of \
+             hundreds of members are better left out of the layout"
+        ));
+    }
+    said
 }
 
 fn advice(namespace: &Namespace, family: &Family) -> String {

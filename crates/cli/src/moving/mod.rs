@@ -24,6 +24,8 @@ pub(crate) mod rollout;
 mod sample;
 pub(crate) mod survey;
 
+use keyfold_survey::summary::Sizes;
+
 use filling::Filling;
 use hashes::Hashes;
 
@@ -44,6 +46,10 @@ pub(crate) struct Family {
     /// Keys of other types that stay, the first of them.
     pub(crate) others: Vec<(Vec<u8>, String)>,
     pub(crate) other_keys: u64,
+    /// Of sets and hashes, those that are too large to be moved, and stay.
+    pub(crate) too_large: u64,
+    /// Of those that were sampled, how long each is packed.
+    pub(crate) packed: Sizes,
     /// What is amiss with handmade hashes.
     pub(crate) hashes: Hashes,
     /// How full new buckets will be, as far as they were sampled whole.

@@ -52,8 +52,9 @@ pub(super) struct Sample<'m> {
 }
 
 impl<'m> Sample<'m> {
-    pub(super) fn new(model: &'m Model, layout: &'m Layout) -> Self {
-        let (before, after) = (Keyspace::new(model), Placed::new(model, layout));
+    /// On a server that takes memory so now, and so once it has the settings that the layout needs.
+    pub(super) fn new(now: &'m Model, then: &'m Model, layout: &'m Layout) -> Self {
+        let (before, after) = (Keyspace::new(now), Placed::new(then, layout));
         Self { before, after, sampled_keys: 0, all_keys: 0, all_buckets: 0 }
     }
 
@@ -93,14 +94,21 @@ impl<'m> Sample<'m> {
         self.sampled_keys += 1;
     }
 
-    /// Weighs a set or hash of its own that was sampled, by the replies to PTTL and SMEMBERS or HGETALL.
-    pub(super) fn weigh_own_collection(&mut self, key: &[u8], kind: CollectionKind, ttl: &[u8], members: &[u8]) {
-        let Ok(Reply::Array(members)) = Reply::parse(members) else { return };
+    /// Weighs a set or hash of its own that was sampled, by the replies to PTTL and SMEMBERS or HGETALL; how long it is packed.
+    pub(super) fn weigh_own_collection(
+        &mut self,
+        key: &[u8],
+        kind: CollectionKind,
+        ttl: &[u8],
+        members: &[u8],
+    ) -> Option<u64> {
+        let Ok(Reply::Array(members)) = Reply::parse(members) else { return None };
         let texts: Vec<Vec<u8>> = members.filter_map(Reply::bytes).map(<[u8]>::to_vec).collect();
         let collection = Collection::of_texts(kind, texts);
         let expires = matches!(Reply::parse(ttl), Ok(Reply::Integer(left)) if left >= 0);
         self.before.add_collection(key.len() as u64, &collection, expires);
         self.weigh_collection(key, &collection, expires.then_some(SOME_TIME_MS));
+        Some(collection.packed().len() as u64)
     }
 
     /// What the sample comes to, for all keys.
@@ -153,7 +161,7 @@ mod tests {
         let layout = Layout::parse_file(text).unwrap();
         // Of both a thousand keys; of the long ones more than their share was sampled.
         let weigh = |template: &str, value: &[u8], sampled: u64| {
-            let mut sample = Sample::new(&model, &layout);
+            let mut sample = Sample::new(&model, &model, &layout);
             (0..1000).for_each(|_| sample.count_own());
             for id in 100..100 + sampled {
                 let len = format!(":{}\r\n", value.len());

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use keyfold_core::collection::{Collection, CollectionKind};
+use keyfold_core::collection::{Collection, CollectionKind, MOST_MEMBERS};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place};
 use keyfold_core::memory::{BucketCost, Model, ValueShape};
@@ -85,7 +85,7 @@ pub(crate) fn survey(
     pace: &mut Pace,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Survey> {
-    let model = model_of(nodes, layout)?;
+    let (now, model) = models_of(nodes, layout)?;
     // Where nothing moves, there is nothing to look at.
     let is_any_moving = layout.moving().next().is_some();
     let mut rounds = Vec::new();
@@ -105,6 +105,7 @@ pub(crate) fn survey(
                 layout,
                 pace: &mut *pace,
                 share: (SAMPLE as f64 / all.max(1) as f64).min(1.0),
+                now: &now,
                 model: &model,
                 samples: BTreeMap::new(),
                 seen: HashSet::new(),
@@ -130,14 +131,14 @@ pub(crate) fn survey(
     Ok(Survey { families, servers: servers.collect::<anyhow::Result<_>>()? })
 }
 
-/// The memory model of these servers. Their settings are taken to be what the layout needs, at the least: without that
-/// nothing is moved.
-fn model_of(nodes: &mut Nodes, layout: &Layout) -> anyhow::Result<Model> {
+/// The memory model of these servers as they are set now, and as the layout needs it, at the least: without that nothing is
+/// moved.
+fn models_of(nodes: &mut Nodes, layout: &Layout) -> anyhow::Result<(Model, Model)> {
     let ServerModel { model, mut limits, .. } = keyfold_server::memory::model_of_all(nodes, &[])?;
     let (entries, value) = keyfold_server::listpack::least(layout);
     limits.hash_entries = limits.hash_entries.max(entries);
     limits.hash_value_bytes = limits.hash_value_bytes.max(value);
-    Ok(model.with_limits(limits))
+    Ok((model.clone(), model.with_limits(limits)))
 }
 
 /// What the move adds to `used_memory`.
@@ -167,6 +168,8 @@ struct Look<'a, 'm> {
     pace: &'a mut Pace,
     /// The share of buckets that is sampled.
     share: f64,
+    /// How the server takes memory now, and then.
+    now: &'m Model,
     model: &'m Model,
     /// By namespace: chance gives each of them a little more or less than its share, which stands for nothing.
     samples: BTreeMap<usize, Sample<'m>>,
@@ -224,18 +227,23 @@ impl<'m> Look<'_, 'm> {
         Ok(())
     }
 
-    /// Keys of their own: the type of each, the values of the sampled.
+    /// Keys of their own: the type of each, of sets and hashes how many members, the values of the sampled.
     fn take_own(&mut self, keys: &[(Vec<u8>, Vec<u8>, Moving)]) -> anyhow::Result<()> {
+        let (of_collections, strings): (Vec<_>, Vec<_>) = keys
+            .iter()
+            .cloned()
+            .partition(|(.., moving)| self.layout.namespace(moving.namespace).collection().is_some());
+        self.take_own_strings(&strings)?;
+        self.take_own_collections(&of_collections)
+    }
+
+    fn take_own_strings(&mut self, keys: &[(Vec<u8>, Vec<u8>, Moving)]) -> anyhow::Result<()> {
         let (mut commands, mut sampled) = (Commands::default(), Vec::new());
         for (physical, key, moving) in keys {
             commands.push(&[b"TYPE", physical]);
             let is_sampled = self.is_sampled(sampled_by(key, moving.new.as_ref()));
             sampled.push(is_sampled);
-            let collection = self.layout.namespace(moving.namespace).collection();
-            if is_sampled && let Some(kind) = collection {
-                commands.push(&[b"PTTL", physical]);
-                commands.push(&[if kind == CollectionKind::Set { b"SMEMBERS" } else { b"HGETALL" }, physical]);
-            } else if is_sampled {
+            if is_sampled {
                 commands.push(&[b"PTTL", physical]);
                 commands.push(&[b"STRLEN", physical]);
                 let is_coded = self.layout.namespace(moving.namespace).codecs.written().is_some();
@@ -246,31 +254,73 @@ impl<'m> Look<'_, 'm> {
         let mut replies = self.ask(&commands)?.into_iter();
         for ((_, key, moving), sampled) in keys.iter().zip(sampled) {
             let kind = replies.next().unwrap_or_default();
-            let family = self.families.entry(moving.namespace.0).or_default();
-            let kind = String::from_utf8_lossy(&kind).trim_start_matches('+').trim_end().to_owned();
-            let collection = self.layout.namespace(moving.namespace).collection();
-            let read = if collection.is_some() { 2 } else { 3 };
-            let values: Vec<Vec<u8>> = replies.by_ref().take(if sampled { read } else { 0 }).collect();
-            match kind.as_str() {
-                "none" => continue,
-                // Another node of the cluster has it, or gets it.
-                _ if kind.starts_with('-') => continue,
-                kind if kind == collection.map_or("string", CollectionKind::name) => family.keys += 1,
-                _ => {
-                    family.other_keys += 1;
-                    if family.others.len() < 20 {
-                        family.others.push((key.clone(), kind));
-                    }
-                    continue;
-                }
+            let values: Vec<Vec<u8>> = replies.by_ref().take(if sampled { 3 } else { 0 }).collect();
+            if !self.is_of_type(moving.namespace, key, &kind, "string") {
+                continue;
             }
             let sample = self.sample(moving.namespace);
             sample.count_own();
-            match (collection, values.as_slice()) {
-                (None, [ttl, len, value]) => sample.weigh_own(key, moving.old.as_ref(), ttl, len, value),
-                (Some(kind), [ttl, members]) => sample.weigh_own_collection(key, kind, ttl, members),
-                _ => {}
+            if let [ttl, len, value] = values.as_slice() {
+                sample.weigh_own(key, moving.old.as_ref(), ttl, len, value);
             }
+        }
+        Ok(())
+    }
+
+    /// Whether a key is of the type that its namespace moves; those of another are noted.
+    fn is_of_type(&mut self, namespace: NamespaceIndex, key: &[u8], reply: &[u8], moved: &str) -> bool {
+        let family = self.families.entry(namespace.0).or_default();
+        let kind = String::from_utf8_lossy(reply).trim_start_matches('+').trim_end().to_owned();
+        let is_moved = kind == moved;
+        // One that is gone, and one that another node of the cluster has, or gets, are nobody's here.
+        if is_moved {
+            family.keys += 1;
+        } else if kind != "none" && !kind.starts_with('-') {
+            family.other_keys += 1;
+            if family.others.len() < 20 {
+                family.others.push((key.to_vec(), kind));
+            }
+        }
+        is_moved
+    }
+
+    /// Members are read once it is known how many there are: a server answers nobody else while it gives very many.
+    fn take_own_collections(&mut self, keys: &[(Vec<u8>, Vec<u8>, Moving)]) -> anyhow::Result<()> {
+        let kind_of = |moving: &Moving| self.layout.namespace(moving.namespace).collection();
+        let known: Vec<_> =
+            keys.iter().filter_map(|(physical, key, moving)| Some((physical, key, moving, kind_of(moving)?))).collect();
+        let mut commands = Commands::default();
+        for (physical, _, _, kind) in &known {
+            commands.push(&[b"TYPE", physical]);
+            commands.push(&[if *kind == CollectionKind::Set { b"SCARD" } else { b"HLEN" }, physical]);
+        }
+        let replies = self.ask(&commands)?;
+        commands.clear();
+        let mut read = Vec::new();
+        for ((physical, key, moving, kind), replies) in known.into_iter().zip(replies.chunks(2)) {
+            let [of_type, members] = replies else { continue };
+            if !self.is_of_type(moving.namespace, key, of_type, kind.name()) {
+                continue;
+            }
+            if read_if::<u64>(members).is_none_or(|members| members > MOST_MEMBERS) {
+                let family = self.families.entry(moving.namespace.0).or_default();
+                family.keys -= 1;
+                family.too_large += 1;
+                continue;
+            }
+            self.sample(moving.namespace).count_own();
+            if self.is_sampled(sampled_by(key, moving.new.as_ref())) {
+                commands.push(&[b"PTTL", physical]);
+                commands.push(&[if kind == CollectionKind::Set { b"SMEMBERS" } else { b"HGETALL" }, physical]);
+                read.push((key, moving.namespace, kind));
+            }
+        }
+        let replies = self.ask(&commands)?;
+        for ((key, namespace, kind), replies) in read.into_iter().zip(replies.chunks(2)) {
+            let [ttl, members] = replies else { continue };
+            let packed = self.sample(namespace).weigh_own_collection(key, kind, ttl, members);
+            let family = self.families.entry(namespace.0).or_default();
+            packed.into_iter().for_each(|len| family.packed.add(len));
         }
         Ok(())
     }
@@ -375,7 +425,7 @@ impl<'m> Look<'_, 'm> {
     }
 
     fn sample(&mut self, namespace: NamespaceIndex) -> &mut Sample<'m> {
-        self.samples.entry(namespace.0).or_insert_with(|| Sample::new(self.model, self.layout))
+        self.samples.entry(namespace.0).or_insert_with(|| Sample::new(self.now, self.model, self.layout))
     }
 }
 

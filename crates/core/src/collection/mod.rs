@@ -19,6 +19,10 @@ pub use hash::{Field, Hash};
 pub use payload::FieldExpiryForm;
 pub use set::Set;
 
+/// A server answers nobody else while it gives so many members of a set or hash of its own, some milliseconds: one that has more is
+/// for the server's own commands alone.
+pub const MOST_MEMBERS: u64 = 65_536;
+
 crate::named! {
     /// Which type a collection is of, by the name TYPE gives.
     pub enum CollectionKind {

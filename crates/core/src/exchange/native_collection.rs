@@ -3,7 +3,7 @@
 //! Folded collections meet them where a command names keys of both kinds, and where keys are moved. What is read is known again
 //! by its DUMP, which says every member and every field's expiry.
 
-use crate::collection::{Collection, CollectionKind, Field};
+use crate::collection::{Collection, CollectionKind, Field, MOST_MEMBERS};
 use crate::dialect::Since;
 use crate::exchange::batch::Commands;
 use crate::exchange::key::Found;
@@ -16,9 +16,6 @@ const READ: &str = include_str!("native_collection.lua");
 
 /// Members, or fields and values, that one command brings: a script's call takes some thousands of arguments at most.
 const AT_ONCE: usize = 2000;
-
-/// A server answers nobody else while it gives so many members, some milliseconds; and whoever has more is for a server's own commands.
-const MOST: &str = "65536";
 
 /// Which commands tell a server's expiries.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +36,8 @@ impl Reading {
     pub(super) fn send(self, name: &[u8], commands: &mut Commands) {
         let expiry: &[u8] = if self.has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" };
         let fields: &[u8] = if self.has_field_expiry { b"1" } else { b"0" };
-        commands.push(&[b"EVAL", READ.as_bytes(), b"1", name, expiry, fields, MOST.as_bytes()]);
+        let most = MOST_MEMBERS.to_string();
+        commands.push(&[b"EVAL", READ.as_bytes(), b"1", name, expiry, fields, most.as_bytes()]);
     }
 
     /// What the server has said.
@@ -78,7 +76,7 @@ impl Reading {
 
 /// Why one is not worked on here.
 fn too_many(kind: &[u8], members: i64) -> String {
-    format!("it is a {} of {members} members, and keyfold works on {MOST} at most", kind.escape_ascii())
+    format!("it is a {} of {members} members, and keyfold works on {MOST_MEMBERS} at most", kind.escape_ascii())
 }
 
 /// A time as the script writes it. One beyond all integers is the last of them, which Lua rounds up.

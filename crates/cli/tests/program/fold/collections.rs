@@ -146,6 +146,36 @@ fn what_is_no_set_stays_and_is_told() {
 }
 
 #[test]
+fn what_is_promised_of_hashtables_and_large_ones_is_so() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut wire = stage.connect();
+    for id in 0..4000 {
+        said(&mut wire, &format!("HSET sess:{id} name {} n {id}", "x".repeat(80)));
+    }
+    for id in 0..100 {
+        let members: Vec<String> = (0..40).map(|nth| format!("member-{nth}-of-{id}")).collect();
+        said(&mut wire, &format!("SADD tags:{id} {}", members.join(" ")));
+    }
+    for first in (0..70_000).step_by(1000) {
+        let members: Vec<String> = (first..first + 1000).map(|number| number.to_string()).collect();
+        said(&mut wire, &format!("SADD tags:500 {}", members.join(" ")));
+    }
+    let layout = LAYOUT.replace("codec = 'zstd'", "value_limit = 128");
+    let shown = stage.fold(&layout, &["--raise-limits", "--dry-run", "--json"]);
+    let before: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    let warnings = before["warnings"].to_string();
+    assert!(warnings.contains("1 key of tags:{id:int} have more than 65,536 members"), "{warnings}");
+    assert!(warnings.contains("longer, once packed, than its value_limit of 64"), "{warnings}");
+    assert!(warnings.contains("`value_limit = "), "{warnings}");
+    let folded = stage.fold(&layout, &["--raise-limits", "--json"]);
+    let after: serde_json::Value = serde_json::from_str(&folded.stdout).unwrap();
+    let bytes = |which: &str| after["memory"][which].as_f64().unwrap();
+    let (before, promised, used) = (bytes("before_bytes"), bytes("predicted_bytes"), bytes("after_bytes"));
+    assert!((promised / used - 1.0).abs() < 0.04 && used < before, "{before} {promised} {used}");
+    assert_eq!(said(&mut wire, "SCARD tags:500"), ":70000\\r\\n");
+}
+
+#[test]
 fn no_member_is_lost_and_no_count_wrong_while_they_move() {
     on_every_server(&[], |stage| {
         let what = stage.server.name();
