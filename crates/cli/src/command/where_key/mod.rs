@@ -21,6 +21,9 @@ use serde_json::{Map, Value, json};
 use self::asker::Asker;
 use crate::config::where_key::{By, Where};
 
+/// A spilled set or hash up to this length is read to be shown.
+const SHOWN_SPILL_BYTES: u64 = 1 << 20;
+
 /// Members of a set, or fields of a hash, that are shown.
 const SHOWN: usize = 10;
 
@@ -227,6 +230,13 @@ fn explain_frame(
             }
             report.bytes("spilled to", &name);
             report.add("spilled bytes", count(bytes), bytes);
+            if place.kind.collection().is_some() && bytes <= SHOWN_SPILL_BYTES {
+                let spilled: Vec<u8> = server.ask::<Option<Vec<u8>>>(&[b"GET", &name])?.unwrap_or_default();
+                let namespace = layout.namespace(place.namespace);
+                if let Ok(Some(value)) = namespace.decode(key, &frame, Some(&spilled)) {
+                    explain_collection(place, &value, report);
+                }
+            }
         }
         Body::Coded { slot, payload } => {
             explain_codec(layout.namespace(place.namespace), place, key, &frame, slot, payload, report);
