@@ -672,6 +672,16 @@ impl Conversation {
     /// Answers the request in this slot with an error: its connection is lost. False where a part of its answer has
     /// gone out already, so that the client must be closed.
     pub fn lose(&mut self, slot: u64, reason: &str, out: &mut Vec<u8>) -> bool {
+        self.end_unanswered(slot, Some(reason), out)
+    }
+
+    /// The server has dropped the request in this slot, a command that blocked, as it does with whoever says no more: there is no
+    /// answer.
+    pub fn drop_blocked(&mut self, slot: u64, out: &mut Vec<u8>) {
+        self.end_unanswered(slot, None, out);
+    }
+
+    fn end_unanswered(&mut self, slot: u64, reason: Option<&str>, out: &mut Vec<u8>) -> bool {
         let is_whole = self.lose_one(slot, reason, out);
         // Those that waited for it with their replies are awaited by nobody else.
         while let Some((follower, _)) = self.next_kept() {
@@ -680,14 +690,16 @@ impl Conversation {
         is_whole
     }
 
-    fn lose_one(&mut self, slot: u64, reason: &str, out: &mut Vec<u8>) -> bool {
+    fn lose_one(&mut self, slot: u64, reason: Option<&str>, out: &mut Vec<u8>) -> bool {
         let is_whole = !std::mem::take(&mut self.flowing);
         let Some(index) = self.index(slot) else { return is_whole };
         let slot = &mut self.slots[index];
         let Some(exchange) = slot.exchange.take() else { return is_whole };
         let answer = if index == 0 { &mut *out } else { &mut slot.answer };
-        self.session.lose(slot.lane, &exchange, reason, answer);
-        slot.metered.lose();
+        if let Some(reason) = reason {
+            self.session.lose(slot.lane, &exchange, reason, answer);
+            slot.metered.lose();
+        }
         self.metering.end(slot.metered, || exchange.way(), b"", self.session.entry());
         self.complete(index, out);
         is_whole

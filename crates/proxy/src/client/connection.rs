@@ -143,6 +143,7 @@ impl Connection {
             let Poll::Ready(read) = inbox::poll_read(socket, cx, &mut scratch)? else { return Ok(()) };
             if read == 0 {
                 self.input = Input::Ended;
+                self.client.has_ended.set(true);
                 return Ok(());
             }
             self.client.heard.set(worker.tick.get());

@@ -48,6 +48,8 @@ pub(crate) struct Client {
     ending: Cell<Option<Ending>>,
     /// It has said something since it was last looked whether it is idle.
     said: Cell<bool>,
+    /// It has closed its side, and says no more; it may still take answers.
+    pub(crate) has_ended: Cell<bool>,
     /// It is to be closed, unless it has said something by then.
     let_go: Cell<bool>,
     /// The worker's tick when it last said something.
@@ -102,6 +104,7 @@ impl Client {
             held: Cell::new(false),
             ending: Cell::new(None),
             said: Cell::new(true),
+            has_ended: Cell::new(false),
             let_go: Cell::new(false),
             heard: Cell::new(worker.tick.get()),
             took: Cell::new(worker.tick.get()),
@@ -211,6 +214,14 @@ impl Client {
         if !conversation.lose(slot, reason, outbox.buffer()) {
             self.ending.set(Some(Ending::AnswerCutOff));
         }
+        self.after_answer(&mut state);
+    }
+
+    /// The server has dropped the request in this slot with a connection on which nothing more was to be said.
+    pub(crate) fn handle_dropped(&self, slot: u64) {
+        let mut state = self.state.borrow_mut();
+        let State { conversation, outbox, .. } = &mut *state;
+        conversation.drop_blocked(slot, outbox.buffer());
         self.after_answer(&mut state);
     }
 

@@ -542,7 +542,7 @@ impl Upstream {
     /// Fails every request that was under way, and forgets the connection.
     fn lose(&self, worker: &Rc<Worker>, why: &LinkError) {
         worker.set_now(Instant::now());
-        let (pending, owner) = {
+        let (pending, owner, finishing) = {
             let mut queue = self.queue.borrow_mut();
             if !queue.finishing {
                 if let Some(meters) = &worker.stats.meters {
@@ -561,7 +561,7 @@ impl Upstream {
             queue.waits_for_owner = false;
             queue.wake_waiting();
             let now_ms = worker.cluster.get().map_or(0, |cluster| cluster.now_ms());
-            (queue.lose(now_ms), queue.owner.take())
+            (queue.lose(now_ms), queue.owner.take(), queue.finishing)
         };
         let is_clients = |asker: &Asker| !matches!(asker, Asker::Nobody);
         // A replica may carry out what it will: nothing changes by it.
@@ -577,6 +577,7 @@ impl Upstream {
         let stateful = owner.as_ref().is_some_and(|owner| owner.holds_server_state());
         for asker in pending {
             match (asker, self.node.zip(worker.cluster.get())) {
+                (Asker::Client(client, slot), _) if finishing && client.has_ended.get() => client.handle_dropped(slot),
                 (Asker::Client(client, slot), _) => client.handle_server_lost(slot, &reason),
                 (Asker::Step(step), Some((node, cluster))) => cluster.lose(node, step, &reason, worker),
                 _ => {}

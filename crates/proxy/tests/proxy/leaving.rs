@@ -18,6 +18,25 @@ fn a_half_closed_client_gets_its_answers() {
 }
 
 #[test]
+fn a_half_closed_client_that_is_blocked_hears_nothing_as_of_a_server() {
+    let stage = stage();
+    for at in [address(&stage.proxy), stage.server.address()] {
+        let mut client = TcpStream::connect(at).unwrap();
+        client.write_all(&commands(&["SET a 1", "BLPOP nobody:pushes 0"])).unwrap();
+        let mut answer = [0; 5];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"+OK\r\n");
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest.escape_ascii().to_string(), "");
+    }
+    eventually("nobody is blocked any more", || {
+        call(&mut stage.server.connect().unwrap(), "INFO clients").contains("blocked_clients:0")
+    });
+}
+
+#[test]
 fn what_a_vanished_client_asked_for_reaches_nobody_else() {
     let stage = stage();
     let mut stays = stage.connect();
