@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::collection::Kind;
 use super::latency::Latencies;
+use super::members::MemberOp;
 use super::oracle::{Op, Possible, State};
 use crate::random::Random;
-use crate::wire::Wire;
+use crate::wire::{Wire, WireError};
 
 /// How long an answer may take before it is taken for lost.
 pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
@@ -30,6 +32,8 @@ pub struct Counters {
 #[derive(Debug, Default)]
 struct Counter {
     key: Vec<u8>,
+    /// Where it is a field of a hash, and no key.
+    field: Option<Vec<u8>>,
     answered: AtomicI64,
     unanswered: AtomicI64,
 }
@@ -37,17 +41,26 @@ struct Counter {
 impl Counters {
     /// Counters under these keys, which don't exist yet.
     pub fn new(keys: impl Iterator<Item = Vec<u8>>) -> Arc<Self> {
-        Arc::new(Self { counters: keys.map(|key| Counter { key, ..Counter::default() }).collect() })
+        Self::with_fields(keys, std::iter::empty())
+    }
+
+    /// The same, and counters that are fields of hashes, each a key and a name.
+    pub fn with_fields(
+        keys: impl Iterator<Item = Vec<u8>>,
+        fields: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
+    ) -> Arc<Self> {
+        let counters = keys.map(|key| (key, None)).chain(fields.map(|(key, field)| (key, Some(field))));
+        Arc::new(Self { counters: counters.map(|(key, field)| Counter { key, field, ..Counter::default() }).collect() })
     }
 
     /// What is wrong with them, now that nobody counts.
     pub fn check(&self, wire: &mut Wire) -> Vec<String> {
         let mut wrong = Vec::new();
         for counter in &self.counters {
-            let Counter { key, answered, unanswered } = counter;
+            let Counter { key, answered, unanswered, .. } = counter;
             let least = answered.load(Ordering::Acquire);
             let most = least + unanswered.load(Ordering::Acquire);
-            let reply = wire.call(&[b"GET", key]).unwrap_or_else(|error| error.to_string().into_bytes());
+            let reply = counter.call(&counter.read(), wire).unwrap_or_else(|error| error.to_string().into_bytes());
             let text = String::from_utf8_lossy(&reply).into_owned();
             let found = text.lines().nth(1).and_then(|line| line.parse().ok());
             if !found.map_or(reply == b"$-1\r\n" && least == 0, |found: i64| (least..=most).contains(&found)) {
@@ -59,6 +72,26 @@ impl Counters {
             }
         }
         wrong
+    }
+}
+
+impl Counter {
+    fn count_up(&self) -> Op {
+        match &self.field {
+            Some(field) => Op::OnMembers(MemberOp::Increment(field.clone())),
+            None => Op::Increment,
+        }
+    }
+
+    fn read(&self) -> Op {
+        match &self.field {
+            Some(field) => Op::OnMembers(MemberOp::Value(field.clone())),
+            None => Op::Get,
+        }
+    }
+
+    fn call(&self, op: &Op, wire: &mut Wire) -> Result<Vec<u8>, WireError> {
+        wire.call(&op.args(&self.key).iter().map(Vec::as_slice).collect::<Vec<_>>())
     }
 }
 
@@ -94,6 +127,8 @@ impl Report {
 #[derive(Debug)]
 struct Key {
     name: Vec<u8>,
+    /// What it holds, where that isn't a string.
+    kind: Option<Kind>,
     possible: Possible,
     /// An answer about it was lost: it is left alone.
     is_uncertain: bool,
@@ -116,21 +151,26 @@ pub struct Client {
 impl Client {
     /// A client with keys that are in these states.
     pub fn new(seed: u64, keys: impl Iterator<Item = (Vec<u8>, State)>, counters: &Arc<Counters>) -> Self {
-        let key = |(name, state)| Key {
-            name,
-            possible: Possible::only(state),
-            is_uncertain: false,
-            past: VecDeque::with_capacity(REMEMBERED),
-        };
         Self {
             random: Random::new(seed),
-            keys: keys.map(key).collect(),
+            keys: keys.map(|(name, state)| Key::new(name, None, state)).collect(),
             counters: Arc::clone(counters),
             counted: BTreeMap::new(),
             long_bytes: 100,
             written: 0,
             report: Report::default(),
         }
+    }
+
+    /// Gives it sets and hashes too, under these keys, none of which exists.
+    pub fn with_collections(
+        mut self,
+        sets: impl Iterator<Item = Vec<u8>>,
+        hashes: impl Iterator<Item = Vec<u8>>,
+    ) -> Self {
+        self.keys.extend(sets.map(|name| Key::new(name, Some(Kind::Set), None)));
+        self.keys.extend(hashes.map(|name| Key::new(name, Some(Kind::Hash), None)));
+        self
     }
 
     /// What it met since this was asked last.
@@ -181,7 +221,7 @@ impl Client {
         let Some(counter) = counters.counters.get(at) else { return true };
         // Until the answer says otherwise, both may be.
         counter.unanswered.fetch_add(1, Ordering::AcqRel);
-        let Ok(reply) = wire.call(&[b"INCR", &counter.key]) else { return false };
+        let Ok(reply) = counter.call(&counter.count_up(), wire) else { return false };
         let number = reply.strip_prefix(b":").and_then(|text| std::str::from_utf8(text).ok()?.trim_end().parse().ok());
         let Some(number) = number else {
             self.note_error(&reply);
@@ -193,7 +233,7 @@ impl Client {
         let before = self.counted.insert(at, number).unwrap_or(0);
         if number <= before {
             let key = counter.key.escape_ascii();
-            self.report.wrong.push(format!("INCR {key} answered {before} and later {number}"));
+            self.report.wrong.push(format!("counting {key} up answered {before} and later {number}"));
         }
         true
     }
@@ -205,16 +245,17 @@ impl Client {
             thread::sleep(Duration::from_micros(100));
             return true;
         }
-        let op = self.draw();
+        let op = match self.keys[index].kind {
+            Some(kind) if self.random.chance(85) => kind.draw(&mut self.random),
+            Some(_) => self.draw_on_key(),
+            None => self.draw(),
+        };
         self.keys[index].run(&op, wire, &mut self.report)
     }
 
     fn draw(&mut self) -> Op {
-        let chosen = self.random.below(100);
-        let now_ms = now_ms();
-        let soon_ms = now_ms + 200 + i64::try_from(self.random.below(800)).unwrap_or(0);
-        let late_ms = LATE_MS + i64::try_from(self.random.below(1000)).unwrap_or(0);
-        match chosen {
+        let (soon_ms, late_ms) = self.draw_times();
+        match self.random.below(100) {
             0..45 => Op::Get,
             45..62 => Op::Set(self.value()),
             62..66 => Op::SetUntil(self.value(), late_ms),
@@ -223,12 +264,26 @@ impl Client {
             72..75 => Op::Swap(self.value()),
             75..80 => Op::Append(b"+".to_vec()),
             80..85 => Op::Increment,
-            85..90 => Op::Delete,
-            90..93 => Op::ExpireAt(late_ms),
-            93..94 => Op::ExpireAt(soon_ms),
-            94..97 => Op::Persist,
+            _ => self.draw_on_key(),
+        }
+    }
+
+    /// A command that is the same for every type.
+    fn draw_on_key(&mut self) -> Op {
+        let (soon_ms, late_ms) = self.draw_times();
+        match self.random.below(15) {
+            0..5 => Op::Delete,
+            5..8 => Op::ExpireAt(late_ms),
+            8 => Op::ExpireAt(soon_ms),
+            9..12 => Op::Persist,
             _ => Op::ExpiryTime,
         }
+    }
+
+    /// A time that a round sees, and one that nobody does.
+    fn draw_times(&mut self) -> (i64, i64) {
+        let soon_ms = now_ms() + 200 + i64::try_from(self.random.below(800)).unwrap_or(0);
+        (soon_ms, LATE_MS + i64::try_from(self.random.below(1000)).unwrap_or(0))
     }
 
     /// A value that no key had before: a number, a text, bytes, or a long one.
@@ -250,7 +305,7 @@ impl Client {
     /// Reads all keys, now that nothing of it is under way any more, and knows again what they hold.
     pub fn check(&mut self, wire: &mut Wire) {
         for key in &mut self.keys {
-            for op in [Op::Get, Op::ExpiryTime] {
+            for op in [key.kind.map_or(Op::Get, Kind::read), Op::ExpiryTime] {
                 let errors = self.report.errors.len();
                 if !key.run(&op, wire, &mut self.report) || self.report.errors.len() > errors {
                     self.report.wrong.push(format!("{} can't be read", key.name.escape_ascii()));
@@ -268,6 +323,11 @@ impl Report {
 }
 
 impl Key {
+    fn new(name: Vec<u8>, kind: Option<Kind>, state: State) -> Self {
+        let past = VecDeque::with_capacity(REMEMBERED);
+        Self { name, kind, possible: Possible::only(state), is_uncertain: false, past }
+    }
+
     /// Runs a command; false where the connection is gone.
     fn run(&mut self, op: &Op, wire: &mut Wire, report: &mut Report) -> bool {
         let args = op.args(&self.name);

@@ -5,9 +5,12 @@
 //! carried out, or it was not. Such a key is left alone until everything stands still ([`Client::check`]), because
 //! a command whose answer is lost may still be carried out after the next one.
 
+mod answer;
 mod cache;
 mod client;
+mod collection;
 mod latency;
+mod members;
 mod oracle;
 
 use std::net::SocketAddr;
@@ -19,7 +22,8 @@ use std::time::Duration;
 pub use cache::CacheClient;
 pub use client::{Client, Counters, Report};
 pub use latency::Latencies;
-pub use oracle::{Held, Op, State};
+pub use members::{MemberOp, Members};
+pub use oracle::{Content, Held, Op, State};
 
 /// Clients at work.
 #[derive(Debug)]

@@ -1,6 +1,10 @@
 //! What a key may hold, by the commands sent so far and the answers that came.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+
+use super::answer::{bulk, integer};
+use super::members::{MemberOp, Members};
 
 /// By how much clocks may differ, in milliseconds: around a key's expiry, both answers are right.
 const CLOCK_MS: i64 = 150;
@@ -9,9 +13,34 @@ const CLOCK_MS: i64 = 150;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Held {
     /// Its value.
-    pub value: Vec<u8>,
+    pub value: Content,
     /// When it expires, in milliseconds since 1970.
     pub expires_at_ms: Option<i64>,
+}
+
+/// A string, or members.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Content {
+    /// A string.
+    Text(Vec<u8>),
+    /// A set or a hash.
+    Members(Members),
+}
+
+impl From<Vec<u8>> for Content {
+    fn from(text: Vec<u8>) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl Content {
+    /// A string's bytes; none of members.
+    pub fn text(&self) -> Option<&[u8]> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Members(_) => None,
+        }
+    }
 }
 
 /// A key is there, or it isn't.
@@ -42,6 +71,8 @@ pub enum Op {
     Persist,
     /// PEXPIRETIME
     ExpiryTime,
+    /// A command on a set or a hash
+    OnMembers(MemberOp),
 }
 
 impl Op {
@@ -60,52 +91,72 @@ impl Op {
             Self::ExpireAt(at) => (b"PEXPIREAT", vec![number(at)]),
             Self::Persist => (b"PERSIST", vec![]),
             Self::ExpiryTime => (b"PEXPIRETIME", vec![]),
+            Self::OnMembers(op) => return op.args(key),
         };
         [vec![name.to_vec(), key.to_vec()], more].concat()
     }
 
+    /// Whether this is what it answers on a key to which nothing was done but `write`.
+    pub fn is_answer_after(&self, write: &Self, answer: &[u8]) -> bool {
+        self.apply(&write.apply(&None).0).1 == *self.in_order(answer)
+    }
+
+    /// The answer that came, as [`Self::apply`] writes it.
+    fn in_order<'a>(&self, answer: &'a [u8]) -> Cow<'a, [u8]> {
+        match self {
+            Self::OnMembers(op) => Cow::Owned(op.in_order(answer)),
+            _ => Cow::Borrowed(answer),
+        }
+    }
+
     /// What a key holds after it, and the answer in RESP2.
     fn apply(&self, state: &State) -> (State, Vec<u8>) {
-        let held = |value: &[u8], expires_at_ms| Some(Held { value: value.to_vec(), expires_at_ms });
+        let held = |value: &[u8], expires_at_ms| Some(Held { value: value.to_vec().into(), expires_at_ms });
         let expiry = state.as_ref().and_then(|held| held.expires_at_ms);
+        let text = state.as_ref().and_then(|held| held.value.text());
         match (self, state) {
-            (Self::Get, _) => (state.clone(), bulk(state)),
+            (Self::OnMembers(op), _) => {
+                let none = Members::default();
+                let before = match state.as_ref().map(|held| &held.value) {
+                    Some(Content::Members(members)) => members,
+                    _ => &none,
+                };
+                let (members, answer) = op.apply(before);
+                let is_there = !members.is_empty();
+                let value = Content::Members(members);
+                (is_there.then_some(Held { value, expires_at_ms: expiry }), answer)
+            }
+            (Self::Get, _) => (state.clone(), bulk(text)),
             (Self::Set(value), _) => (held(value, None), b"+OK\r\n".to_vec()),
             (Self::SetUntil(value, at), _) => (held(value, Some(*at)), b"+OK\r\n".to_vec()),
             (Self::SetIfAbsent(value), None) => (held(value, None), integer(1)),
-            (Self::Swap(value), _) => (held(value, None), bulk(state)),
+            (Self::Swap(value), _) => (held(value, None), bulk(text)),
             (Self::Append(value), None) => (held(value, None), integer(value.len() as i64)),
-            (Self::Append(value), Some(old)) => {
-                let value = [old.value.as_slice(), value].concat();
+            (Self::Append(value), Some(_)) => {
+                let value = [text.unwrap_or_default(), value].concat();
                 (held(&value, expiry), integer(value.len() as i64))
             }
             (Self::Increment, None) => (held(b"1", None), integer(1)),
-            (Self::Increment, Some(old)) => {
-                match std::str::from_utf8(&old.value).ok().and_then(|text| text.parse::<i64>().ok()) {
+            (Self::Increment, Some(_)) => {
+                let text = text.unwrap_or_default();
+                match str::from_utf8(text).ok().and_then(|text| text.parse::<i64>().ok()) {
                     // Servers take no leading zeros.
-                    Some(number) if number.to_string().as_bytes() == old.value => {
+                    Some(number) if number.to_string().as_bytes() == text => {
                         (held((number + 1).to_string().as_bytes(), expiry), integer(number + 1))
                     }
                     _ => (state.clone(), b"-ERR value is not an integer or out of range\r\n".to_vec()),
                 }
             }
             (Self::Delete, _) => (None, integer(i64::from(state.is_some()))),
-            (Self::ExpireAt(at), Some(old)) => (held(&old.value, Some(*at)), integer(1)),
-            (Self::Persist, Some(old)) => (held(&old.value, None), integer(i64::from(expiry.is_some()))),
+            (Self::ExpireAt(at), Some(old)) => (Some(Held { expires_at_ms: Some(*at), ..old.clone() }), integer(1)),
+            (Self::Persist, Some(old)) => {
+                (Some(Held { expires_at_ms: None, ..old.clone() }), integer(i64::from(expiry.is_some())))
+            }
             (Self::ExpiryTime, None) => (None, integer(-2)),
             (Self::ExpiryTime, Some(_)) => (state.clone(), integer(expiry.unwrap_or(-1))),
             (Self::SetIfAbsent(_) | Self::ExpireAt(_) | Self::Persist, _) => (state.clone(), integer(0)),
         }
     }
-}
-
-fn integer(number: i64) -> Vec<u8> {
-    format!(":{number}\r\n").into_bytes()
-}
-
-fn bulk(state: &State) -> Vec<u8> {
-    let Some(Held { value, .. }) = state else { return b"$-1\r\n".to_vec() };
-    [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
 }
 
 /// All that a key may hold.
@@ -131,10 +182,11 @@ impl Possible {
     /// An answer came to a command that was under way in this time; false where none of what the key may hold
     /// gives this answer.
     pub(super) fn answered(&mut self, op: &Op, answer: &[u8], (sent_ms, came_ms): (i64, i64)) -> bool {
+        let answer = op.in_order(answer);
         let states = self.0.iter().flat_map(|state| seen_within(state, sent_ms, came_ms));
         let after = states.filter_map(|state| {
             let (after, expected) = op.apply(&state);
-            (expected == answer).then_some(after)
+            (answer == expected).then_some(after)
         });
         let after: BTreeSet<State> = after.collect();
         let is_right = !after.is_empty();
@@ -181,7 +233,7 @@ mod tests {
     use super::*;
 
     fn held(value: &[u8]) -> State {
-        Some(Held { value: value.to_vec(), expires_at_ms: None })
+        Some(Held { value: value.to_vec().into(), expires_at_ms: None })
     }
 
     #[test]
@@ -224,5 +276,23 @@ mod tests {
         assert!(!key.clone().answered(&Op::Get, b"$-1\r\n", (1000, 1001)));
         assert!(!key.answered(&Op::Get, b"$1\r\nb\r\n", (6000, 6001)));
         assert!(key.answered(&Op::Increment, b":1\r\n", (6000, 6001)));
+    }
+
+    #[test]
+    fn members_go_with_their_key_and_keep_its_expiry() {
+        let add = |member: &[u8]| Op::OnMembers(MemberOp::Add(vec![member.to_vec()]));
+        let mut key = Possible::only(None);
+        assert!(key.answered(&add(b"a"), b":1\r\n", (0, 1)));
+        assert!(key.answered(&Op::ExpireAt(5000), b":1\r\n", (0, 1)));
+        assert!(key.answered(&add(b"b"), b":1\r\n", (0, 1)));
+        assert!(key.clone().answered(&Op::ExpiryTime, b":5000\r\n", (0, 1)));
+        let mut lost = key.clone();
+        lost.unanswered(&Op::OnMembers(MemberOp::Remove(vec![b"a".to_vec(), b"b".to_vec()])));
+        for (answer, is_right) in [(":2", true), (":0", true), (":1", false)] {
+            let count = Op::OnMembers(MemberOp::Count);
+            assert_eq!(lost.clone().answered(&count, format!("{answer}\r\n").as_bytes(), (0, 1)), is_right, "{answer}");
+        }
+        assert!(key.answered(&add(b"c"), b":1\r\n", (6000, 6001)), "it began anew");
+        assert!(key.answered(&Op::OnMembers(MemberOp::Members), b"*1\r\n$1\r\nc\r\n", (6000, 6001)));
     }
 }

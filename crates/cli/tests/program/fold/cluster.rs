@@ -75,7 +75,7 @@ fn clients() -> Vec<Client> {
     let keys = |client: u64| {
         (0..KEYS).flat_map(move |id| {
             let number = client * KEYS + id;
-            let held = |of: &str| Some(Held { value: ClusterStage::value(of, number), expires_at_ms: None });
+            let held = |of: &str| Some(Held { value: ClusterStage::value(of, number).into(), expires_at_ms: None });
             [
                 (format!("user:{number}").into_bytes(), held("user")),
                 (format!("page:{number}").into_bytes(), held("page")),

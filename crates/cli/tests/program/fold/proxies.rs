@@ -19,7 +19,7 @@ fn clients() -> Vec<Client> {
     let counters = Counters::new((0..4).map(|id| format!("user:{}", 900_000 + id).into_bytes()));
     let keys = |client: u64| {
         (0..KEYS).flat_map(move |id| {
-            let held = || Some(Held { value: id.to_string().into_bytes(), expires_at_ms: None });
+            let held = || Some(Held { value: id.to_string().into_bytes().into(), expires_at_ms: None });
             let number = client * KEYS + id;
             [(format!("user:{number}").into_bytes(), held()), (format!("page:{number}").into_bytes(), held())]
         })

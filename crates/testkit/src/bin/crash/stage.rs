@@ -8,25 +8,32 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use keyfold_core::layout::Layout;
-use keyfold_testkit::load::{Client, Counters, Held, Report};
+use keyfold_testkit::load::{Client, Counters, Held, MemberOp, Op, Report};
 use keyfold_testkit::random::Random;
+use keyfold_testkit::wire::WireError;
 use keyfold_testkit::{Binary, Server, Subject, Wire, subject};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Values over the limit are spilled, so that those move too.
 const LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 64 }\nvalue_limit = 40\n\
-     [[namespace]]\nkeys = 'page:{path}'\nbucket = { count = 256 }\nvalue_limit = 40\n";
+     [[namespace]]\nkeys = 'page:{path}'\nbucket = { count = 256 }\nvalue_limit = 40\n\
+     [[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 64 }\nvalue_limit = 60\n\
+     [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { count = 64 }\nvalue_limit = 64\n";
 
 /// Folded by another layout in between, buckets become other buckets.
 const OTHER_LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 128 }\nvalue_limit = 60\n\
-     [[namespace]]\nkeys = 'page:{path}'\nbucket = { count = 128 }\nvalue_limit = 40\n";
+     [[namespace]]\nkeys = 'page:{path}'\nbucket = { count = 128 }\nvalue_limit = 40\n\
+     [[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 16 }\nvalue_limit = 50\n\
+     [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { span = 32 }\nvalue_limit = 60\n";
 
 /// How long the sweep may take to be around.
 const SWEPT_WITHIN: Duration = Duration::from_secs(40);
 
 const CLIENTS: u64 = 4;
 const KEYS_A_CLIENT: u64 = 60;
+/// Sets of one client, and as many hashes.
+const COLLECTIONS_A_CLIENT: u64 = 15;
 /// Ids from here on are the clients'.
 const FIRST_OF_CLIENTS: u64 = 10_000_000;
 
@@ -65,11 +72,18 @@ impl Stage {
         fill(&mut server.connect()?, keys)?;
         let proxies = vec![Subject::beside(&server)?, Subject::beside(&server)?];
         let addresses = proxies.iter().map(Subject::address).collect();
-        let counters = Counters::new((0..4).map(|id| format!("user:{}", 2 * FIRST_OF_CLIENTS + id).into_bytes()));
-        let clients = (0..CLIENTS).map(|client| Client::new(seed ^ client, keys_of(client), &counters)).collect();
+        let counters = (0..4).map(|id| format!("user:{}", 2 * FIRST_OF_CLIENTS + id).into_bytes());
+        let fields = (0..4).map(|id| (format!("sess:{}", 2 * FIRST_OF_CLIENTS), format!("field {id}")));
+        let fields = fields.map(|(key, field)| (key.into_bytes(), field.into_bytes()));
+        let counters = Counters::with_fields(counters, fields);
+        let clients = (0..CLIENTS).map(|client| {
+            let [sets, hashes] = ["tags", "sess"].map(|kind| collections_of(kind, client));
+            Client::new(seed ^ client, keys_of(client), &counters).with_collections(sets, hashes)
+        });
+        let clients = clients.collect();
         for (key, state) in (0..CLIENTS).flat_map(keys_of) {
-            let Some(Held { value, .. }) = state else { continue };
-            ensure!(server.connect()?.call(&[b"SET", &key, &value])? == b"+OK\r\n", "SET is refused");
+            let Some(value) = state.as_ref().and_then(|held| held.value.text()) else { continue };
+            ensure!(server.connect()?.call(&[b"SET", &key, value])? == b"+OK\r\n", "SET is refused");
         }
         let (total, kills) = (Report::default(), [0; 4]);
         Ok(Self { server, proxies, addresses, clients, total, kills, counters, keys, dir, is_kept: false })
@@ -121,14 +135,12 @@ impl Stage {
         self.total.extend(report);
         wrong.extend(self.counters.check(&mut wire));
         for start in (0..self.keys).step_by(500) {
-            let ids = start..(start + 500).min(self.keys);
-            for id in ids.clone() {
-                wire.send(&[b"GET", &name_of(id)])?;
-            }
-            for id in ids {
-                let (found, value) = (wire.reply()?, value_of(id));
-                if found != [format!("${}\r\n", value.len()).as_bytes(), &value, b"\r\n"].concat() {
-                    wrong.push(format!("{}: {}", name_of(id).escape_ascii(), found.escape_ascii()));
+            let records: Vec<Record> = (start..(start + 500).min(self.keys)).map(Record::of).collect();
+            records.iter().try_for_each(|record| send(&mut wire, &record.read.args(&record.key)))?;
+            for Record { key, write, read } in records {
+                let found = wire.reply()?;
+                if !read.is_answer_after(&write, &found) {
+                    wrong.push(format!("{}: {}", key.escape_ascii(), found.escape_ascii()));
                 }
             }
         }
@@ -206,28 +218,58 @@ fn keys_of(client: u64) -> impl Iterator<Item = (Vec<u8>, Option<Held>)> {
     (0..KEYS_A_CLIENT).map(move |id| {
         let number = FIRST_OF_CLIENTS + client * KEYS_A_CLIENT + id;
         let key = if id % 3 == 0 { format!("page:{number}") } else { format!("user:{number}") };
-        let held = (id % 4 > 0).then(|| Held { value: number.to_string().into_bytes(), expires_at_ms: None });
+        let held = (id % 4 > 0).then(|| Held { value: number.to_string().into_bytes().into(), expires_at_ms: None });
         (key.into_bytes(), held)
     })
 }
 
-fn name_of(id: u64) -> Vec<u8> {
-    if id.is_multiple_of(3) { format!("page:{id}").into_bytes() } else { format!("user:{id}").into_bytes() }
+fn collections_of(kind: &str, client: u64) -> impl Iterator<Item = Vec<u8>> {
+    let first = FIRST_OF_CLIENTS + client * COLLECTIONS_A_CLIENT;
+    (first..first + COLLECTIONS_A_CLIENT).map(move |number| format!("{kind}:{number}").into_bytes())
 }
 
-/// Every hundredth is long.
-fn value_of(id: u64) -> Vec<u8> {
-    if id.is_multiple_of(100) { format!("{id:0100}x").into_bytes() } else { (id * 7919).to_string().into_bytes() }
+/// A key that is only moved: how it is written, and read.
+struct Record {
+    key: Vec<u8>,
+    write: Op,
+    read: Op,
+}
+
+impl Record {
+    /// One of six is a set, and one a hash. Some of each are long.
+    fn of(id: u64) -> Self {
+        let [number, long] = [(id * 7919).to_string().into_bytes(), format!("{id:0100}x").into_bytes()];
+        let (kind, write, read) = match id % 6 {
+            3 => {
+                let members = [number, b"007".to_vec(), format!("tag {id}").into_bytes()].into_iter();
+                let more = id.is_multiple_of(33).then_some(long);
+                ("tags", Op::OnMembers(MemberOp::Add(members.chain(more).collect())), Op::OnMembers(MemberOp::Members))
+            }
+            5 => {
+                let fields = [(b"uid".to_vec(), number), (b"ip".to_vec(), b"10.0.0.1".to_vec())].into_iter();
+                let more = id.is_multiple_of(35).then_some((b"note".to_vec(), long));
+                ("sess", Op::OnMembers(MemberOp::Put(fields.chain(more).collect())), Op::OnMembers(MemberOp::Fields))
+            }
+            of => {
+                let value = if id.is_multiple_of(100) { long } else { number };
+                (if of == 0 { "page" } else { "user" }, Op::Set(value), Op::Get)
+            }
+        };
+        Self { key: format!("{kind}:{id}").into_bytes(), write, read }
+    }
+}
+
+fn send(wire: &mut Wire, args: &[Vec<u8>]) -> Result<(), WireError> {
+    wire.send(&args.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
 fn fill(wire: &mut Wire, keys: u64) -> anyhow::Result<()> {
     for start in (0..keys).step_by(500) {
-        let ids = start..(start + 500).min(keys);
-        for id in ids.clone() {
-            wire.send(&[b"SET", &name_of(id), &value_of(id)])?;
-        }
-        for _ in ids {
-            ensure!(wire.reply()? == b"+OK\r\n", "SET is refused");
+        let records: Vec<Record> = (start..(start + 500).min(keys)).map(Record::of).collect();
+        records.iter().try_for_each(|record| send(wire, &record.write.args(&record.key)))?;
+        for Record { key, .. } in records {
+            let reply = wire.reply()?;
+            ensure!(!reply.starts_with(b"-"), "{} is refused: {}", key.escape_ascii(), reply.escape_ascii());
         }
     }
     Ok(())

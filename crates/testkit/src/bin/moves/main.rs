@@ -132,7 +132,7 @@ fn clients(options: &Options) -> Vec<Client> {
             .map(move |at| (at * u64::from(options.clients) + client) * step)
             .filter(|id| *id < options.records)
     };
-    let held = |id: u64| Held { value: value_of(id), expires_at_ms: None };
+    let held = |id: u64| Held { value: value_of(id).into(), expires_at_ms: None };
     let client = |client: u64| {
         let keys = keys(client).map(|id| (format!("user:{id}").into_bytes(), Some(held(id))));
         Client::new(client, keys, &counters)
