@@ -136,10 +136,14 @@ impl History {
         self.is_uncertain = true;
     }
 
+    /// What it holds, were nothing lost.
+    pub(crate) fn last(&self) -> Option<&[u8]> {
+        self.versions.last().and_then(|version| version.value.as_deref())
+    }
+
     /// The number that the key's next INCR answers, were nothing lost.
     pub(crate) fn next_count(&self) -> i64 {
-        let value = self.versions.last().and_then(|version| version.value.as_deref());
-        value.and_then(|value| std::str::from_utf8(value).ok()?.parse::<i64>().ok()).unwrap_or(0) + 1
+        self.last().and_then(|value| std::str::from_utf8(value).ok()?.parse::<i64>().ok()).unwrap_or(0) + 1
     }
 
     /// Whether it is to be there, as far as is known.

@@ -14,6 +14,7 @@
 //! of them.
 
 mod asker;
+mod collection;
 mod history;
 mod mishap;
 mod mover;

@@ -28,11 +28,15 @@ use tempfile::TempDir;
 /// One bucket in each slot, and both ways to fold in a cluster: by slot, and by tag.
 const ONE_BUCKET: &str = "cluster = true\n\
      [[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\n\
-     [[namespace]]\nkeys = 'cart:{{{shop:int}}}:{item:int}'\nbucket = { span = 16, of = 'item' }\n";
+     [[namespace]]\nkeys = 'cart:{{{shop:int}}}:{item:int}'\nbucket = { span = 16, of = 'item' }\n\
+     [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { count = 1 }\nvalue_limit = 64\n\
+     [[namespace]]\nkeys = 'tags:{{{post:int}}}:{id:int}'\ntype = 'set'\nbucket = { span = 16, of = 'id' }\nvalue_limit = 8\n";
 /// The same keys in other buckets.
 const TWO_BUCKETS: &str = "cluster = true\n\
      [[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 2 }\n\
-     [[namespace]]\nkeys = 'cart:{{{shop:int}}}:{item:int}'\nbucket = { span = 64, of = 'item' }\n";
+     [[namespace]]\nkeys = 'cart:{{{shop:int}}}:{item:int}'\nbucket = { span = 64, of = 'item' }\n\
+     [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { count = 2 }\nvalue_limit = 60\n\
+     [[namespace]]\nkeys = 'tags:{{{post:int}}}:{id:int}'\ntype = 'set'\nbucket = { span = 4, of = 'id' }\nvalue_limit = 60\n";
 
 /// Moves begin so late in a round at the latest, so that they meet the first mishap at any of their steps.
 const BEGUN_WITHIN_MS: u64 = 3000;

@@ -8,6 +8,7 @@ use keyfold_testkit::random::Random;
 use keyfold_testkit::reply::Value;
 
 use crate::asker::{Asker, Outcome};
+use crate::collection::Collection;
 use crate::history::History;
 use crate::pair::Pair;
 use crate::report::{Report, brief, note_failure, note_read, note_set, read, timed};
@@ -17,6 +18,7 @@ const PAUSE: Duration = Duration::from_millis(4);
 const TEXTS: usize = 45;
 const COUNTERS: usize = 15;
 const PAIRS: usize = 6;
+const COLLECTIONS: usize = 20;
 /// Increments by a script.
 const SCRIPT: &[u8] = b"return redis.call('INCR', KEYS[1])";
 /// Commands in one pipeline, but for a read behind its write.
@@ -37,22 +39,36 @@ pub(crate) struct Worker {
     texts: Vec<History>,
     counters: Vec<History>,
     pairs: Vec<Pair>,
+    collections: Vec<Collection>,
     /// Keys that are left alone until all is quiet.
     uncertain: Vec<History>,
     uncertain_pairs: Vec<Pair>,
+    uncertain_collections: Vec<Collection>,
     pub(crate) report: Report,
 }
 
 impl Worker {
     pub(crate) fn new(asker: Asker, number: u64, head: &'static str, seed: u64) -> Self {
         let random = Random::new(Random::spread(seed) ^ number);
-        let (texts, counters, pairs) = (Vec::new(), Vec::new(), Vec::new());
-        let (uncertain, uncertain_pairs, report) = (Vec::new(), Vec::new(), Report::default());
-        let mut worker =
-            Self { asker, random, head, number, named: 0, texts, counters, pairs, uncertain, uncertain_pairs, report };
+        let mut worker = Self {
+            asker,
+            random,
+            head,
+            number,
+            named: 0,
+            texts: Vec::new(),
+            counters: Vec::new(),
+            pairs: Vec::new(),
+            collections: Vec::new(),
+            uncertain: Vec::new(),
+            uncertain_pairs: Vec::new(),
+            uncertain_collections: Vec::new(),
+            report: Report::default(),
+        };
         worker.texts = (0..TEXTS).map(|_| worker.fresh()).collect();
         worker.counters = (0..COUNTERS).map(|_| worker.fresh()).collect();
         worker.pairs = (0..PAIRS).map(|_| worker.fresh_pair()).collect();
+        worker.collections = (0..COLLECTIONS).map(|_| worker.fresh_collection()).collect();
         worker
     }
 
@@ -72,6 +88,11 @@ impl Worker {
         Pair::of(self.head, self.number * 1_000_000 + self.named)
     }
 
+    fn fresh_collection(&mut self) -> Collection {
+        self.named += 1;
+        Collection::of(self.head, self.number * 1_000_000 + self.named)
+    }
+
     /// Sends commands until told to stop.
     pub(crate) fn work(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
@@ -81,6 +102,7 @@ impl Worker {
                 32..37 => self.pipeline(),
                 37..52 => self.read_one(),
                 52..62 => self.transact(),
+                62..77 => self.collect(),
                 _ => self.write(),
             }
             thread::sleep(PAUSE);
@@ -197,6 +219,18 @@ impl Worker {
         }
     }
 
+    /// Reads or writes a set or a hash.
+    fn collect(&mut self) {
+        let at = self.random.index(self.collections.len());
+        let collection = &mut self.collections[at];
+        if self.random.chance(35) {
+            collection.read(&mut self.asker, &mut self.report);
+        } else if collection.write(&mut self.asker, &mut self.random, &mut self.report) {
+            let fresh = self.fresh_collection();
+            self.uncertain_collections.push(std::mem::replace(&mut self.collections[at], fresh));
+        }
+    }
+
     fn write(&mut self) {
         let at = self.random.index(self.texts.len());
         let chosen = self.random.below(10);
@@ -245,13 +279,22 @@ impl Worker {
             }
             pair.forget();
         }
+        for collection in self.collections.iter_mut().chain(&mut self.uncertain_collections) {
+            if !(0..TRIES).any(|_| collection.read(&mut self.asker, &mut self.report)) {
+                let key = collection.history().key.escape_ascii();
+                self.report.wrong.push(format!("{key} can't be read at the end"));
+            }
+            collection.forget();
+        }
         self.uncertain.clear();
+        self.uncertain_collections.clear();
         self.uncertain_pairs.clear();
     }
 
     /// Keys that have to be there.
     pub(crate) fn lasting(&self) -> impl Iterator<Item = &History> {
         let pairs = self.pairs.iter().flat_map(Pair::histories);
-        self.texts.iter().chain(&self.counters).chain(pairs).filter(|history| history.lasts())
+        let collections = self.collections.iter().map(Collection::history);
+        self.texts.iter().chain(&self.counters).chain(pairs).chain(collections).filter(|history| history.lasts())
     }
 }
