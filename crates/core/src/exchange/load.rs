@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::admin::scratch_key;
 use crate::exchange::Env;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Found, Key, Spilled};
@@ -172,6 +173,16 @@ impl Load {
         load
     }
 
+    /// Whether its keys may have been read at several moments, so that whoever only reads has to compare them too.
+    pub(crate) fn is_of_moments(&self) -> bool {
+        self.apart && self.keys.len() > 1
+    }
+
+    /// A key that holds nothing, in the slot of the first key.
+    pub(crate) fn scratch_key(&self) -> Vec<u8> {
+        scratch_key(self.keys.first().map_or(&[][..], |key| &key.logical))
+    }
+
     /// The keys, in the order they were first named.
     pub(crate) fn keys(&self) -> &[Key] {
         &self.keys
@@ -225,6 +236,11 @@ impl Load {
         }
         match batch.take() {
             Ok(replies) => self.take_replies(&replies, env, wire),
+            // A server out of memory takes no script within MULTI, though it only reads.
+            Err(Refusal::Error(error)) if error.starts_with(b"-OOM ") && !self.apart => {
+                self.apart = true;
+                Loading::More(self.send(wire))
+            }
             Err(error) => Loading::Failed(error),
         }
     }

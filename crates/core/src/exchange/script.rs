@@ -102,6 +102,31 @@ impl CompareAndSet {
         self.writes.push(command.iter().map(|arg| arg.to_vec()).collect());
     }
 
+    /// Has a server that is out of memory refuse all of it, also where the first write would take none and so have it let all
+    /// others through. What no key is called is written to.
+    pub(crate) fn take_memory(&mut self, unused: &[u8]) {
+        let first = self.writes.first().map(|write| write[0].as_slice());
+        if matches!(first, Some(b"UNLINK" | b"HDEL")) {
+            self.write_first(&[b"SETRANGE", unused, b"0", b""]);
+        }
+    }
+
+    /// Has a server that is out of memory carry it out all the same, which refuses nothing behind a write that takes none. False
+    /// where a value of its own is written: spilled ones are long, and the ones before stay for a while.
+    pub(crate) fn take_no_memory(&mut self, unused: &[u8]) -> bool {
+        const SHORT: [&[u8]; 7] = [b"HSET", b"HDEL", b"SADD", b"UNLINK", b"PEXPIRE", b"PEXPIREAT", b"HPEXPIREAT"];
+        let is_short = self.writes.iter().all(|write| SHORT.contains(&write[0].as_slice()));
+        if is_short {
+            self.write_first(&[b"UNLINK", unused]);
+        }
+        is_short
+    }
+
+    fn write_first(&mut self, command: &[&[u8]]) {
+        self.write(command);
+        self.writes.rotate_right(1);
+    }
+
     /// Publishes that something has happened to a key, once all writes are carried out.
     pub(crate) fn publish(&mut self, notices: Notices, key: &[u8], event: Event) {
         self.events.extend(notices.messages(key, event));
@@ -288,6 +313,30 @@ mod tests {
             .collect::<Vec<_>>();
         write_command(&mut expected, &args);
         assert_eq!(wire, expected);
+    }
+
+    #[test]
+    fn what_a_full_server_is_to_carry_out_begins_with_what_takes_no_memory() {
+        let of = |command: &[&[u8]]| {
+            let mut writes = CompareAndSet::default();
+            writes.write(command);
+            writes
+        };
+        let first = |writes: CompareAndSet| writes.into_writes()[0].join(&b' ');
+        let mut writes = of(&[b"HSET", b"b", b"f", b"shorter"]);
+        assert!(writes.take_no_memory(b"unused"));
+        assert_eq!(first(writes), b"UNLINK unused");
+        let mut writes = of(&[b"SET", b"spilled", b"long"]);
+        assert!(!writes.take_no_memory(b"unused"));
+        assert_eq!(first(writes), b"SET spilled long");
+        // And what it is to refuse with what it refuses.
+        let mut writes = of(&[b"UNLINK", b"plain"]);
+        writes.write(&[b"SADD", b"plain", b"a"]);
+        writes.take_memory(b"unused");
+        assert_eq!(first(writes), b"SETRANGE unused 0 ");
+        let mut writes = of(&[b"HSET", b"b", b"f", b"v"]);
+        writes.take_memory(b"unused");
+        assert_eq!(first(writes), b"HSET b f v");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::mem;
 
 use crate::admin::scratch_key;
+use crate::command::{self, Flags};
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
@@ -36,6 +37,8 @@ pub(crate) struct Work {
     /// The keys were taken for absent, and not read yet.
     guessed: bool,
     attempts: u32,
+    /// A server that is out of memory was asked again, as it would carry the command out on a plain key.
+    is_let_through: bool,
     /// What is published of what it does.
     notices: Option<Notices>,
 }
@@ -102,6 +105,7 @@ impl Work {
                 phase: Phase::Loading,
                 guessed: false,
                 attempts: 0,
+                is_let_through: false,
                 notices: None,
             },
             replies,
@@ -131,7 +135,21 @@ impl Work {
         writes.send(wire);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let phase = Phase::Writing { writes, answer };
-        Some((Self { args, run, protocol, load, space, phase, guessed: true, attempts: 0, notices: None }, 1))
+        Some((
+            Self {
+                args,
+                run,
+                protocol,
+                load,
+                space,
+                phase,
+                guessed: true,
+                attempts: 0,
+                is_let_through: false,
+                notices: None,
+            },
+            1,
+        ))
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
@@ -162,7 +180,19 @@ impl Work {
                     writes.send_with_text(io.wire);
                     Step::More(1)
                 }
-                Ok(Reply::Error(_)) => done(io, &script::without_place(reply)),
+                Ok(Reply::Error(_)) => {
+                    let error = script::without_place(reply);
+                    // Such a command only makes less of what keyfold writes anew, or gives it another expiry.
+                    let is_let_through = error.starts_with(b"-OOM ")
+                        && !takes_memory(&self.args[0])
+                        && !mem::replace(&mut self.is_let_through, true)
+                        && writes.take_no_memory(&self.load.scratch_key());
+                    if !is_let_through {
+                        return done(io, &error);
+                    }
+                    writes.send(io.wire);
+                    Step::More(1)
+                }
                 _ => Step::Unexpected,
             },
             Phase::InPlace(in_place) => {
@@ -235,8 +265,13 @@ impl Work {
         }
         match store::plan_writes(env, self.load.keys(), &self.space, self.notices) {
             Err(message) => fail(io, self.protocol, &message),
-            Ok(writes) if writes.is_empty() => done(io, &out),
-            Ok(writes) => {
+            Ok(writes) if writes.is_empty() && !self.load.is_of_moments() => done(io, &out),
+            Ok(mut writes) => {
+                if writes.is_empty() {
+                    store::check_all(&mut writes, self.load.keys(), self.space.now_ms());
+                } else if takes_memory(args[0]) {
+                    writes.take_memory(&self.load.scratch_key());
+                }
                 writes.send(io.wire);
                 self.phase = Phase::Writing { writes, answer: mem::take(&mut out) };
                 Step::More(1)
@@ -296,6 +331,7 @@ impl Work {
                 env.stats.namespace(place.namespace).count_conflict();
             }
         }
+        self.is_let_through = false;
         self.attempts += 1;
         if self.attempts == MAX_ATTEMPTS {
             let message = "ERR keyfold: other clients changed the key each time this command was worked out; nothing was written, try again";
@@ -304,6 +340,11 @@ impl Work {
         self.phase = Phase::Loading;
         Step::More(self.load.send(io.wire))
     }
+}
+
+/// Whether a server that is out of memory refuses a command on a plain key.
+fn takes_memory(name: &[u8]) -> bool {
+    command::table().lookup(name).is_none_or(|command| command.flags.contains(Flags::DENYOOM))
 }
 
 /// The commands of an ask, on this scratch key; it is the first argument of each.
