@@ -245,6 +245,7 @@ impl Spot {
                 None if *spilled == Spilled::Large => Ok(Held::Unread(Unread {
                     origin: logical.to_vec(),
                     expires_at_ms: self.frame().and_then(|frame| frame.expires_at_ms),
+                    collection: None,
                     why: WhyUnread::Large,
                 })),
                 None => {
@@ -420,7 +421,8 @@ impl Key {
     pub(crate) fn held_or_unread(&self) -> Held {
         self.held().unwrap_or_else(|error| {
             let expires_at_ms = self.spots.iter().find(|spot| spot.is_stored()).and_then(Spot::expires_at_ms);
-            Held::Unread(Unread { origin: self.logical.clone(), expires_at_ms, why: WhyUnread::Undecodable(error) })
+            let why = WhyUnread::Undecodable(error);
+            Held::Unread(Unread { origin: self.logical.clone(), expires_at_ms, collection: self.collection(), why })
         })
     }
 }

@@ -86,7 +86,7 @@ impl Look {
 pub(super) fn held_in_field(stored: &[u8], key: &[u8], namespace: NamespaceIndex, env: &Env<'_>) -> Option<Held> {
     let unread = |expires_at_ms, why: &str| {
         let why = WhyUnread::Undecodable(failure(key, why));
-        Held::Unread(Unread { origin: key.to_vec(), expires_at_ms, why })
+        Held::Unread(Unread { origin: key.to_vec(), expires_at_ms, collection: None, why })
     };
     let frame = match Frame::decode(stored) {
         Ok(Frame { body: Body::Spill { .. }, .. }) => return None,

@@ -2,6 +2,7 @@
 //! Redis 7.0 db.c.
 
 use super::{Call, Flow, Held, Space, not_on_type};
+use crate::collection::CollectionKind;
 use crate::notify::Event;
 use crate::number::parse_integer;
 use crate::resp::Answer;
@@ -31,7 +32,8 @@ pub(super) fn exists(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>
 pub(super) fn type_of(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     match space.held(call.args[1]) {
         Held::Nothing => answer.simple("none"),
-        Held::String(_) | Held::Unread(_) => answer.simple("string"),
+        Held::String(_) => answer.simple("string"),
+        Held::Unread(unread) => answer.simple(unread.collection.map_or("string", CollectionKind::name)),
         Held::Collection(held) => answer.simple(held.collection.kind().name()),
         Held::Other(name) => answer.simple(&String::from_utf8_lossy(name)),
     }

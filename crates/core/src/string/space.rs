@@ -41,12 +41,15 @@ impl Collected {
 }
 
 /// A string that is there and whose bytes are not at hand.
+/// What is there and whose bytes are not at hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
     /// The key that it was loaded under. It is another than its own once it was renamed or copied.
     pub origin: Vec<u8>,
     /// When it expires, in milliseconds since 1970, or never.
     pub expires_at_ms: Option<i64>,
+    /// What it is, where that is no string.
+    pub collection: Option<CollectionKind>,
     /// Why its bytes are not at hand.
     pub why: WhyUnread,
 }
