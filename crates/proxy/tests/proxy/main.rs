@@ -2,6 +2,7 @@
 //!
 //! | module | what it asks |
 //! | --- | --- |
+//! | `both` | (a plain server and a keyfold, asked the same) |
 //! | `bounded` | do commands on many keys go in short steps, and answer what they would in one? |
 //! | `clients` | do clients see, end, hold and watch one another as those of a server do? |
 //! | `cluster` | is a cluster one server to clients, whatever happens to its slots and nodes? |
@@ -36,6 +37,7 @@
 //! | `transport` | TLS and unix sockets, both ways |
 //! | `words` | what of requests in hostile words? |
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+mod both;
 mod bounded;
 mod calls;
 mod clients;

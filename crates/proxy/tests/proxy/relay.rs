@@ -12,6 +12,24 @@ use keyfold_testkit::Server;
 pub(crate) struct Relay {
     address: SocketAddr,
     lines: Arc<Mutex<Vec<Arc<Line>>>>,
+    stop: Arc<Mutex<Option<Stop>>>,
+}
+
+/// Where a connection ends once the proxy says something there.
+struct Stop {
+    words: Vec<u8>,
+    how: Ending,
+}
+
+/// How it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It is cut, and the server never hears what was said.
+    Unheard,
+    /// It is cut once the server has been told, before it can answer.
+    Unanswered,
+    /// The server never hears what was said, and nobody is told.
+    Frozen,
 }
 
 /// One connection through a relay.
@@ -19,6 +37,7 @@ pub(crate) struct Line {
     ends: [TcpStream; 2],
     said: Mutex<Vec<u8>>,
     is_frozen: AtomicBool,
+    stop: Arc<Mutex<Option<Stop>>>,
 }
 
 impl Relay {
@@ -27,14 +46,25 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let lines = Arc::<Mutex<Vec<Arc<Line>>>>::default();
-        let (server, opened) = (server.address(), Arc::clone(&lines));
+        let stop = Arc::<Mutex<Option<Stop>>>::default();
+        let (server, opened, stops) = (server.address(), Arc::clone(&lines), Arc::clone(&stop));
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let Ok(far) = TcpStream::connect(server) else { continue };
-                opened.lock().unwrap().push(Line::carry(near, far));
+                opened.lock().unwrap().push(Line::carry(near, far, Arc::clone(&stops)));
             }
         });
-        Self { address, lines }
+        Self { address, lines, stop }
+    }
+
+    /// Ends the first connection on which the proxy says these words from now on.
+    pub(crate) fn end_at(&self, words: &str, how: Ending) {
+        *self.stop.lock().unwrap() = Some(Stop { words: words.as_bytes().to_vec(), how });
+    }
+
+    /// Whether the words of [`Self::end_at`] have been said.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stop.lock().unwrap().is_none()
     }
 
     /// Where the proxy is to connect.
@@ -54,12 +84,12 @@ impl Relay {
 }
 
 impl Line {
-    fn carry(near: TcpStream, far: TcpStream) -> Arc<Self> {
+    fn carry(near: TcpStream, far: TcpStream, stop: Arc<Mutex<Option<Stop>>>) -> Arc<Self> {
         for end in [&near, &far] {
             end.set_nodelay(true).unwrap();
         }
         let clones = [near.try_clone().unwrap(), far.try_clone().unwrap()];
-        let line = Arc::new(Self { ends: clones, said: Mutex::default(), is_frozen: false.into() });
+        let line = Arc::new(Self { ends: clones, said: Mutex::default(), is_frozen: false.into(), stop });
         let [there, back] = [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)];
         for (notes, (from, to)) in [(true, there), (false, back)] {
             let line = Arc::clone(&line);
@@ -71,8 +101,20 @@ impl Line {
     fn pump(&self, mut from: TcpStream, mut to: TcpStream, notes: bool) {
         let mut bytes = [0; 16 * 1024];
         while let Ok(len @ 1..) = from.read(&mut bytes) {
+            let mut ending = None;
             if notes {
                 self.said.lock().unwrap().extend_from_slice(&bytes[..len]);
+                let says = |stop: &mut Stop| bytes[..len].windows(stop.words.len()).any(|part| part == stop.words);
+                ending = self.stop.lock().unwrap().take_if(says).map(|stop| stop.how);
+            }
+            match ending {
+                Some(Ending::Unheard) => self.cut(),
+                Some(Ending::Unanswered) => self.ends[0].shutdown(Shutdown::Write).unwrap(),
+                Some(Ending::Frozen) => self.freeze(),
+                None => {}
+            }
+            if ending == Some(Ending::Unheard) {
+                break;
             }
             while self.is_frozen.load(Ordering::Relaxed) {
                 thread::park();

@@ -8,11 +8,15 @@ use keyfold_core::admin::{COPY_KEY, LAYOUT_KEY, home};
 use keyfold_core::cluster::ReadFrom;
 use keyfold_core::layout::{Attempt, Layout};
 use keyfold_proxy::{Config, Handle, start};
-use keyfold_testkit::cluster::{Failover, Options, slot_of};
+use keyfold_testkit::cluster::{Cut, Failover, Options, slot_of};
 use keyfold_testkit::servers::{Binary, Flavor, Version, each, newest_and_others};
 use keyfold_testkit::{Cluster, Wire};
 
 use crate::stage::{address, call, commands, eventually};
+
+const COLLECTIONS: &str = "cluster = true\n[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\nvalue_limit = 64\n\
+    [[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { count = 1 }\n\
+    [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { count = 1 }\n";
 
 const USERS: &str = "cluster = true\n[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { count = 1 }\nvalue_limit = 64\n";
 
@@ -30,7 +34,11 @@ fn stage(binary: &Binary, from: ReadFrom) -> (Cluster, Handle) {
 
 /// A proxy before the cluster, through which all keys are written.
 pub(crate) fn serve_before(cluster: &Cluster, from: ReadFrom) -> Handle {
-    let layout = Layout::parse_file(USERS).unwrap().with_attempt(Attempt(1));
+    serve_with(USERS, cluster, from)
+}
+
+fn serve_with(layout: &str, cluster: &Cluster, from: ReadFrom) -> Handle {
+    let layout = Layout::parse_file(layout).unwrap().with_attempt(Attempt(1));
     cluster.put_in_force(&layout).unwrap();
     let mut config = Config::new(cluster.url(0).parse().unwrap(), layout);
     config.listen.push("127.0.0.1:0".parse().unwrap());
@@ -253,6 +261,58 @@ fn a_replica_that_is_unfit_is_left() {
             cluster.kill(5).unwrap();
             all_go_on();
         });
+    });
+}
+
+/// Sets, hashes and answers that tell of members one by one are the primary's, however far its replicas are behind.
+#[test]
+fn of_members_one_by_one_no_replica_is_asked() {
+    each(&newest_and_others().0, |binary| {
+        let options = Options { relays: true, ..Options::default() };
+        let mut cluster = Cluster::start(binary, 3, 1, &options).unwrap();
+        let proxy = serve_with(COLLECTIONS, &cluster, ReadFrom::Replica);
+        until_read_from(&proxy, 3);
+        let mut wire = connect(&proxy);
+        for (request, answer) in [
+            ("SADD tags:1 old", ":1\r\n"),
+            ("HSET sess:1 f old g old", ":2\r\n"),
+            ("SADD set old", ":1\r\n"),
+            ("HSET hash f old g old", ":2\r\n"),
+            ("ZADD ranks 1 f 1 g", ":2\r\n"),
+            ("GEOADD places 1 1 f 1 1 g", ":2\r\n"),
+        ] {
+            assert_eq!(call(&mut wire, request), answer, "{request}");
+        }
+        let requests = [
+            ("SMISMEMBER tags:1 old new", "*2\r\n:0\r\n:1\r\n"),
+            ("SISMEMBER tags:1 new", ":1\r\n"),
+            ("SMEMBERS tags:1", "*1\r\n$3\r\nnew\r\n"),
+            ("SCARD tags:1", ":1\r\n"),
+            ("HMGET sess:1 f g", "*2\r\n$3\r\nnew\r\n$3\r\nold\r\n"),
+            ("HGET sess:1 f", "$3\r\nnew\r\n"),
+            ("HLEN sess:1", ":3\r\n"),
+            ("HSTRLEN sess:1 h", ":6\r\n"),
+            ("SMISMEMBER set old new", "*2\r\n:0\r\n:1\r\n"),
+            ("HMGET hash f g", "*2\r\n$3\r\nnew\r\n$3\r\nold\r\n"),
+            ("ZMSCORE ranks f g", "*2\r\n$1\r\n2\r\n$1\r\n1\r\n"),
+            ("GEOHASH places f g", "*2\r\n$11\r\ns037ms06g70\r\n$11\r\ns00twy01mt0\r\n"),
+        ];
+        let replicas = 3..6;
+        replicas.clone().for_each(|replica| cluster.cut(replica, Cut::Nodes).unwrap());
+        for request in ["SMOVE tags:1 tags:1 old", "SADD tags:1 new", "SREM tags:1 old", "HSET sess:1 f new h longer"] {
+            assert!(call(&mut wire, request).starts_with(':'), "{request}");
+        }
+        for request in ["SADD set new", "SREM set old", "HSET hash f new", "ZADD ranks 2 f", "GEOADD places 2 2 f"] {
+            assert!(call(&mut wire, request).starts_with(':'), "{request}");
+        }
+        reset_counts(&cluster);
+        for (request, answer) in requests {
+            assert_eq!(call(&mut wire, request), answer, "{request}");
+        }
+        replicas.clone().for_each(|replica| cluster.heal(replica));
+        let names = ["hget", "hmget", "hlen", "smismember", "smembers", "scard", "zmscore", "geohash"];
+        let asked: usize = replicas.map(|replica| calls(&cluster, replica, &names)).sum();
+        assert_eq!(asked, 0, "replicas were asked");
     });
 }
 

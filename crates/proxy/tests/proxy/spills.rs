@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use keyfold_core::layout::Layout;
-use keyfold_testkit::compare::Compare;
-use keyfold_testkit::{Binary, Server, Wire, found};
+use keyfold_testkit::{Binary, Server, found};
 
+use super::both::{Both, short, shown};
 use super::stage::{Stage, config_for, eventually, serve};
 
 const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n\n\
@@ -14,53 +14,11 @@ const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span =
 /// Steps of the random conversation, on each server and in each protocol.
 const STEPS: usize = 400;
 
-/// Milliseconds that the two servers may be apart when they carry out the same command.
-const SLACK_MS: i64 = 500;
-
 fn folded(binary: &Binary) -> Stage {
     let server = binary.start(&[]).unwrap();
     let mut config = config_for(&server);
     config.layout = Layout::parse_file(LAYOUT).unwrap().into();
     Stage { proxy: serve(&server, config), server }
-}
-
-/// The plain server and keyfold, asked the same.
-struct Both {
-    plain: Wire,
-    folded: Wire,
-}
-
-impl Both {
-    fn connect(plain: &Server, stage: &Stage) -> Self {
-        Self { plain: plain.connect().unwrap(), folded: stage.connect() }
-    }
-
-    /// Asks both, and fails where they answer otherwise; with the answer.
-    fn same(&mut self, args: &[&[u8]]) -> Vec<u8> {
-        let expected = self.plain.call(args).unwrap();
-        let found = self.folded.call(args).unwrap();
-        // A relative expiry counts from when each server ran the command.
-        let owned: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
-        let compare = Compare::of(&owned);
-        let is_time = matches!(compare, Compare::Seconds | Compare::Milliseconds);
-        let agree = expected == found || is_time && compare.agree(&expected, &found, SLACK_MS);
-        assert!(agree, "{}: {} instead of {}", shown(args), short(&found), short(&expected));
-        expected
-    }
-
-    fn all_same(&mut self, texts: &[&str]) {
-        for text in texts {
-            self.same(&text.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        }
-    }
-}
-
-fn shown(args: &[&[u8]]) -> String {
-    args.iter().map(|arg| short(arg)).collect::<Vec<_>>().join(" ")
-}
-
-fn short(bytes: &[u8]) -> String {
-    format!("{} ({} bytes)", bytes[..bytes.len().min(80)].escape_ascii(), bytes.len())
 }
 
 /// The spilled values in the server: their names, and whether each stays.
@@ -159,7 +117,7 @@ fn is_about_other_types(args: &[Vec<u8>]) -> bool {
 fn any_command_on_large_values_answers_what_the_plain_server_does() {
     for (binary, protocol) in found().iter().zip([&b"2"[..], b"3"].into_iter().cycle()) {
         let (plain, stage) = (binary.start(&[]).unwrap(), folded(binary));
-        let mut both = Both::connect(&plain, &stage);
+        let mut both = Both::connect(&plain, stage.connect());
         both.plain.call(&[b"HELLO", protocol]).unwrap();
         both.folded.call(&[b"HELLO", protocol]).unwrap();
         let mut random = Random(7);
@@ -199,7 +157,7 @@ fn any_command_on_large_values_answers_what_the_plain_server_does() {
 fn a_value_grows_where_it_lies_and_leaves_one_spill() {
     for binary in found() {
         let (plain, stage) = (binary.start(&[]).unwrap(), folded(&binary));
-        let mut both = Both::connect(&plain, &stage);
+        let mut both = Both::connect(&plain, stage.connect());
         both.all_same(&["SET user:1 small EX 1000", "SETRANGE user:1 2000000 end", "TTL user:1", "STRLEN user:1"]);
         both.all_same(&["APPEND user:1 more", "SETBIT user:1 5 1", "GETRANGE user:1 0 9", "EXPIRE user:1 500"]);
         assert_eq!(kept_spills(&stage.server), 1);
@@ -263,7 +221,7 @@ fn writes_of_several() -> Vec<(Vec<Vec<u8>>, usize)> {
 fn several_spilled_values_written_at_once_leave_no_other_behind() {
     for (binary, in_transaction) in found().iter().flat_map(|binary| [(binary, false), (binary, true)]) {
         let (plain, stage) = (binary.start(&[]).unwrap(), folded(binary));
-        let mut both = Both::connect(&plain, &stage);
+        let mut both = Both::connect(&plain, stage.connect());
         for (args, held) in writes_of_several() {
             let args: Vec<_> = args.iter().map(Vec::as_slice).collect();
             if in_transaction {
@@ -333,7 +291,7 @@ fn several_values_that_the_server_has_no_room_for_leave_nothing() {
 fn commands_of_other_types_find_a_string() {
     for binary in found() {
         let (plain, stage) = (binary.start(&[]).unwrap(), folded(&binary));
-        let mut both = Both::connect(&plain, &stage);
+        let mut both = Both::connect(&plain, stage.connect());
         both.all_same(&[
             "SETRANGE user:1 100000 x",
             "LPUSH user:1 a",
@@ -366,7 +324,7 @@ fn the_servers_own_limit_is_its_answer_and_leaves_nothing() {
         let mut config = config_for(&server);
         config.layout = Layout::parse_file(LAYOUT).unwrap().into();
         let stage = Stage { proxy: serve(&server, config), server };
-        let mut both = Both::connect(&plain, &stage);
+        let mut both = Both::connect(&plain, stage.connect());
         both.all_same(&["SETRANGE user:1 1500000 x", "EXISTS user:1", "SET user:1 small", "SETRANGE user:1 1500000 x"]);
         both.all_same(&["GET user:1", "MULTI", "SETRANGE user:2 1500000 x", "EXEC", "EXISTS user:2", "GET user:2"]);
         both.all_same(&["SETRANGE user:1 1000000 x", "SETRANGE user:1 1500000 x", "STRLEN user:1"]);
@@ -377,7 +335,7 @@ fn the_servers_own_limit_is_its_answer_and_leaves_nothing() {
 fn a_large_value_expires_like_any_other() {
     for binary in found() {
         let (plain, stage) = (binary.start(&[]).unwrap(), folded(&binary));
-        let mut both = Both::connect(&plain, &stage);
+        let mut both = Both::connect(&plain, stage.connect());
         both.all_same(&["SETRANGE user:1 1500000 x", "PEXPIRE user:1 300"]);
         eventually("it is gone", || both.folded.call(&[b"EXISTS", b"user:1"]).unwrap() == b":0\r\n");
         eventually("it is gone there", || both.plain.call(&[b"EXISTS", b"user:1"]).unwrap() == b":0\r\n");

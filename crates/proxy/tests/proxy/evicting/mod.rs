@@ -9,8 +9,10 @@
 //! | `full` | are writes refused as a server does it where nothing may leave? |
 //! | `told` | do subscribers and clients that cache hear of what leaves? |
 //! | `cluster` | is each primary kept by its own memory? |
+//! | `collections` | do sets and hashes leave whole? |
 
 mod cluster;
+mod collections;
 mod faults;
 mod full;
 mod memory;

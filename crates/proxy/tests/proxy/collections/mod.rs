@@ -1,4 +1,22 @@
 //! Small sets and hashes as values in buckets: does any client notice?
+//!
+//! | module | what it asks |
+//! | --- | --- |
+//! | `bytes` | do hostile members and very many answer as in the plain server? |
+//! | `cluster` | and before a cluster whose slots move? |
+//! | `damage` | what of stored values that are no such collection? |
+//! | `expiry` | is a field there until it expires, and not after, whoever writes? |
+//! | `full` | are writes refused as by a plain server whose memory is full, and is nothing half done? |
+//! | `interrupted` | what of a connection that is lost between the read and the write? |
+//! | `shared` | are all members there that many clients wrote at once, whatever happens between? |
+
+mod bytes;
+mod cluster;
+mod damage;
+mod expiry;
+mod full;
+mod interrupted;
+mod shared;
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -7,8 +25,8 @@ use std::time::Duration;
 use keyfold_core::layout::Located;
 use keyfold_testkit::{Server, Wire, found};
 
-use super::stage::{address, call, eventually, proxy_before};
-use super::tracking::Told;
+use crate::stage::{address, call, eventually, proxy_before};
+use crate::tracking::Told;
 
 const LAYOUT: &str = r#"
     [[namespace]]

@@ -1,0 +1,167 @@
+//! Sets and hashes in buckets of a cluster: by their slots and by their tags, while slots move.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use keyfold_core::layout::{Attempt, Layout};
+use keyfold_proxy::{Config, Handle, start};
+use keyfold_testkit::cluster::{Options, slot_of};
+use keyfold_testkit::servers::{Binary, each, newest_and_others};
+use keyfold_testkit::{Cluster, Wire};
+
+use crate::stage::{address, call, eventually};
+
+const LAYOUT: &str = "cluster = true\n\
+    [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { count = 1 }\nvalue_limit = 48\n\
+    [[namespace]]\nkeys = 'tags:{{{post:int}}}:{id:int}'\ntype = 'set'\nbucket = { span = 16, of = 'id' }\nvalue_limit = 48\n";
+
+const CROSSSLOT: &str = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
+
+fn stage(binary: &Binary) -> (Cluster, Handle) {
+    let cluster = Cluster::start(binary, 3, 0, &Options::default()).unwrap();
+    let layout = Layout::parse_file(LAYOUT).unwrap().with_attempt(Attempt(1));
+    cluster.put_in_force(&layout).unwrap();
+    let mut config = Config::new(cluster.url(0).parse().unwrap(), layout);
+    config.listen.push("127.0.0.1:0".parse().unwrap());
+    config.threads = Some(2.try_into().unwrap());
+    let proxy = start(config).unwrap();
+    eventually("it serves", || call(&mut connect(&proxy), "EXISTS sess:1 tags:{1}:1 plain") == ":0\r\n");
+    (cluster, proxy)
+}
+
+fn connect(proxy: &Handle) -> Wire {
+    Wire::connect(address(proxy)).unwrap()
+}
+
+#[test]
+fn those_of_one_tag_go_together_and_others_are_refused() {
+    each(&newest_and_others().0, |binary| {
+        let (_cluster, proxy) = stage(binary);
+        let mut wire = connect(&proxy);
+        for (request, answer) in [
+            ("SADD tags:{1}:1 a b 7", ":3\r\n"),
+            ("SADD tags:{1}:2 b 7 c", ":3\r\n"),
+            ("SADD plain:{1} 7 z", ":2\r\n"),
+            ("SINTERSTORE tags:{1}:3 tags:{1}:1 tags:{1}:2", ":2\r\n"),
+            ("SISMEMBER tags:{1}:3 7", ":1\r\n"),
+            ("SINTERSTORE tags:{1}:4 tags:{1}:1 plain:{1}", ":1\r\n"),
+            ("SUNIONSTORE plain:{1} tags:{1}:3 plain:{1}", ":3\r\n"),
+            ("SMOVE tags:{1}:1 plain:{1} a", ":1\r\n"),
+            ("SCARD plain:{1}", ":4\r\n"),
+            ("SINTERCARD 2 tags:{1}:1 tags:{1}:2", ":2\r\n"),
+            ("RENAME tags:{1}:4 tags:{1}:40", "+OK\r\n"),
+            ("SMEMBERS tags:{1}:40", "*1\r\n$1\r\n7\r\n"),
+            ("SINTERSTORE tags:{2}:1 tags:{1}:1 tags:{1}:2", CROSSSLOT),
+            ("SUNION tags:{1}:1 tags:{2}:1", CROSSSLOT),
+            ("SMOVE tags:{1}:1 tags:{2}:1 b", CROSSSLOT),
+            ("HSET sess:1 f v", ":1\r\n"),
+            ("RENAME sess:1 sess:2", CROSSSLOT),
+            ("MULTI", "+OK\r\n"),
+            ("SADD tags:{1}:1 x", "+QUEUED\r\n"),
+            ("SADD plain:{1} x", "+QUEUED\r\n"),
+            ("EXEC", "*2\r\n:1\r\n:1\r\n"),
+            ("EXISTS tags:{1}:1 tags:{1}:2 tags:{1}:3 tags:{1}:40 tags:{2}:1 sess:1 sess:2", ":5\r\n"),
+            ("DEL tags:{1}:1 tags:{1}:2 tags:{1}:3 tags:{1}:40 sess:1 plain:{1}", ":6\r\n"),
+            ("DBSIZE", ":0\r\n"),
+        ] {
+            assert_eq!(call(&mut wire, request), answer, "{request}");
+        }
+    });
+}
+
+/// One client's set and hash of a slot, and what is to be in them.
+struct Own {
+    set: String,
+    hash: String,
+    members: usize,
+    count: usize,
+}
+
+impl Own {
+    /// Writes once more; every answer says that nothing of it was lost, or done twice.
+    fn write(&mut self, wire: &mut Wire) {
+        self.members += 1;
+        let Self { set, hash, members, .. } = self;
+        let mut is = |request: &str, answer: String| {
+            let mut said = call(wire, request);
+            // A spilled value may lie at one node while its bucket is at another, and nodes may disagree: nothing was carried out.
+            while ["-TRYAGAIN ", "-CLUSTERDOWN "].iter().any(|code| said.starts_with(code)) {
+                said = call(wire, request);
+            }
+            assert_eq!(said, answer, "{request}");
+        };
+        is(&format!("SADD {set} {members} text{members}"), ":2\r\n".to_owned());
+        is(&format!("SCARD {set}"), format!(":{}\r\n", 2 * *members));
+        if members.is_multiple_of(4) {
+            is(&format!("SUNIONSTORE {set}0 {set} {set}1"), format!(":{}\r\n", 2 * *members));
+            is(&format!("SINTERCARD 2 {set}0 {set}"), format!(":{}\r\n", 2 * *members));
+        }
+        self.count += 1;
+        is(&format!("HINCRBY {hash} count 1"), format!(":{}\r\n", self.count));
+        is(
+            &format!("HSET {hash} field{} {}", self.count % 9, self.count),
+            format!(":{}\r\n", usize::from(self.count <= 9)),
+        );
+        is(&format!("HLEN {hash}"), format!(":{}\r\n", 1 + self.count.min(9)));
+    }
+}
+
+/// Runs `body` while clients write, each to a set and a hash of its own, and gives them back.
+fn under_writers(proxy: &Handle, body: impl FnOnce(&[Own])) -> Vec<Own> {
+    struct SetOnDrop<'a>(&'a AtomicBool);
+    impl Drop for SetOnDrop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let own = |number: usize| {
+        let (set, hash) = (format!("tags:{{{number}}}:1"), format!("sess:{}", 1000 + number));
+        Own { set, hash, members: 0, count: 0 }
+    };
+    let over = AtomicBool::new(false);
+    let known: Vec<Own> = (0..4).map(own).collect();
+    thread::scope(|scope| {
+        let set_over = SetOnDrop(&over);
+        let clients: Vec<_> = (0..4)
+            .map(|number| {
+                let (mut own, mut wire, over) = (own(number), connect(proxy), &over);
+                scope.spawn(move || {
+                    while !over.load(Ordering::Relaxed) {
+                        own.write(&mut wire);
+                    }
+                    own
+                })
+            })
+            .collect();
+        body(&known);
+        drop(set_over);
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn their_slots_move_while_they_are_written_and_nobody_notices() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary);
+        let all = under_writers(&proxy, |all| {
+            for slot in all.iter().take(2).flat_map(|own| [&own.set, &own.hash]).map(|key| slot_of(key.as_bytes())) {
+                let target = (cluster.owner(slot).unwrap() + 1) % 3;
+                let resharding = cluster.begin_reshard(slot, target).unwrap();
+                thread::sleep(std::time::Duration::from_millis(40));
+                while cluster.move_keys(resharding, 1).unwrap() > 0 {
+                    thread::sleep(std::time::Duration::from_millis(10));
+                }
+                cluster.finish_reshard(resharding).unwrap();
+            }
+        });
+        let mut wire = connect(&proxy);
+        for Own { set, hash, members, count } in all {
+            assert!(members > 10, "{set} has {members}");
+            assert_eq!(call(&mut wire, &format!("SCARD {set}")), format!(":{}\r\n", 2 * members));
+            let asked: Vec<String> = (1..=members).map(|member| format!("{member} text{member}")).collect();
+            let said = call(&mut wire, &format!("SMISMEMBER {set} {}", asked.join(" ")));
+            assert_eq!(said, format!("*{}\r\n{}", 2 * members, ":1\r\n".repeat(2 * members)), "{set}");
+            assert_eq!(call(&mut wire, &format!("HINCRBY {hash} count 0")), format!(":{count}\r\n"));
+        }
+    });
+}

@@ -1,0 +1,75 @@
+//! Fields and keys at the border of their expiry, written through two keyfolds: what has expired doesn't come back, and what
+//! hasn't isn't lost.
+
+use std::time::{Duration, Instant};
+
+use keyfold_testkit::{Wire, found};
+
+use super::LAYOUT;
+use crate::stage::{address, call, proxy_before};
+
+/// How long one goes on behind each expiry, at the least.
+const ROUND: Duration = Duration::from_millis(60);
+
+#[test]
+fn a_count_begins_anew_with_its_expiry_and_not_before() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxies = [proxy_before(&server, LAYOUT), proxy_before(&server, LAYOUT)];
+        let mut clients = proxies.each_ref().map(|proxy| Wire::connect(address(proxy)).unwrap());
+        for round in 0..8 {
+            // A field that expires beside one that doesn't, one alone, and a whole hash.
+            let (expire, ttl) = match round % 3 {
+                0 | 1 => ("HPEXPIRE sess:1 40 FIELDS 1 n", "HPTTL sess:1 FIELDS 1 n"),
+                _ => ("PEXPIRE sess:1 40", "PTTL sess:1"),
+            };
+            call(&mut clients[0], "DEL sess:1");
+            call(&mut clients[0], if round % 3 == 0 { "HSET sess:1 n 0 other x" } else { "HSET sess:1 n 0" });
+            assert!(call(&mut clients[0], expire).ends_with(":1\r\n"));
+            let (began, mut last, mut expired) = (Instant::now(), 0, None);
+            while began.elapsed() < ROUND || expired.is_none() {
+                let client = &mut clients[usize::try_from(last % 2).unwrap()];
+                let said = call(client, "HINCRBY sess:1 n 1");
+                let count: i64 = said[1..].trim_end().parse().unwrap();
+                if count == 1 && last > 0 {
+                    assert_eq!(expired, None, "it expired twice");
+                    expired = Some(began.elapsed());
+                } else {
+                    assert_eq!(count, last + 1, "{} in round {round}", server.name());
+                }
+                last = count;
+                assert!(began.elapsed() < Duration::from_secs(20), "it never expired");
+            }
+            assert!(expired.unwrap() >= Duration::from_millis(38), "{expired:?} is too early");
+            assert!(call(&mut clients[0], ttl).ends_with(":-1\r\n"), "the new one has no expiry");
+            let len = if round % 3 == 0 { ":2\r\n" } else { ":1\r\n" };
+            assert_eq!(call(&mut clients[1], "HLEN sess:1"), len);
+        }
+    }
+}
+
+#[test]
+fn what_is_written_beside_a_field_that_expires_stays() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        for round in 0..30 {
+            call(&mut client, "HSET sess:1 f v");
+            call(&mut client, &format!("HPEXPIRE sess:1 {} FIELDS 1 f", 1 + round % 4));
+            let name = format!("g{round}");
+            assert_eq!(call(&mut client, &format!("HSET sess:1 {name} {round}")), ":1\r\n");
+            assert_eq!(call(&mut client, "MULTI"), "+OK\r\n");
+            call(&mut client, &format!("HINCRBY sess:1 {name} 1"));
+            call(&mut client, "HDEL sess:1 f");
+            let said = call(&mut client, "EXEC");
+            assert!(said.starts_with(&format!("*2\r\n:{}\r\n", round + 1)), "{said}");
+        }
+        assert_eq!(call(&mut client, "HLEN sess:1"), ":30\r\n", "{}", server.name());
+        for round in 0..30 {
+            let value = (round + 1).to_string();
+            let said = call(&mut client, &format!("HGET sess:1 g{round}"));
+            assert_eq!(said, format!("${}\r\n{value}\r\n", value.len()));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A server whose memory is full, and that evicts nothing: writes are refused as it refuses them to plain keys, and leave all
+//! as it was.
+
+use keyfold_testkit::{Wire, found};
+
+use super::LAYOUT;
+use crate::both::Both;
+use crate::stage::{address, call, proxy_before};
+
+/// Keys as they are before, and what is read of them.
+const KEYS: [&str; 4] = ["SADD tags:1 a b", "HSET sess:1 f 1 g w", "SADD plain a p", "SADD tags:2 a c"];
+const READS: [&str; 8] = [
+    "SMEMBERS tags:1",
+    "SMEMBERS tags:2",
+    "SMEMBERS tags:3",
+    "HGETALL sess:1",
+    "SMEMBERS plain",
+    "PTTL tags:1",
+    "PTTL sess:1",
+    "EXISTS tags:1 tags:2 tags:3 sess:1 sess:2 plain new user:1",
+];
+
+#[test]
+fn writes_are_refused_as_by_a_plain_server_and_change_nothing() {
+    for binary in found() {
+        let (plain, server) = (binary.start(&[]).unwrap(), binary.start(&[]).unwrap());
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut both = Both::connect(&plain, Wire::connect(address(&proxy)).unwrap());
+        let (mut direct, mut beside) = (server.connect().unwrap(), plain.connect().unwrap());
+        let mut limit = |bytes: &str| {
+            for wire in [&mut direct, &mut beside] {
+                assert_eq!(call(wire, &format!("CONFIG SET maxmemory {bytes}")), "+OK\r\n");
+            }
+        };
+        let long = format!("SADD tags:1 {}", "x".repeat(300));
+        for commands in [
+            &["SADD tags:1 z"][..],
+            &[&long],
+            &["SADD tags:3 z"],
+            &["HSET sess:1 f 2 h 3"],
+            &["HSETNX sess:2 f v"],
+            &["HINCRBY sess:1 f 1"],
+            &["HINCRBYFLOAT sess:1 f 1.5"],
+            &["SMOVE tags:1 tags:2 b"],
+            &["SMOVE plain tags:1 p"],
+            &["SUNIONSTORE tags:3 tags:1 tags:2"],
+            &["SINTERSTORE tags:2 tags:1 plain"],
+            &["COPY tags:1 tags:3"],
+            // What needs no more memory goes on.
+            &["SREM tags:1 a"],
+            &["SREM tags:1 a b"],
+            &["HDEL sess:1 g"],
+            &["PERSIST sess:1"],
+            &["SISMEMBER tags:1 a"],
+            &["EXPIRE tags:1 1000"],
+            &["DEL tags:1 sess:1"],
+            &["SUNION tags:1 plain", "SINTER tags:1 tags:2 plain", "SMOVE tags:1 plain none", "RENAME tags:1 new"],
+        ] {
+            both.all_same(&["FLUSHALL"]);
+            both.all_same(&KEYS);
+            limit("1");
+            both.all_same(commands);
+            both.all_same(&READS);
+            limit("0");
+            both.all_same(&READS);
+        }
+    }
+}
+
+/// A plain server refuses what is queued, keyfold all of it.
+#[test]
+fn a_transaction_is_refused_whole() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        KEYS.iter().for_each(|command| drop(call(&mut client, command)));
+        let before = READS.map(|command| call(&mut client, command));
+        let mut direct = server.connect().unwrap();
+        call(&mut direct, "CONFIG SET maxmemory 1");
+        for first in ["MULTI", "WATCH tags:1"] {
+            let all = [first, "MULTI", "SADD tags:1 z", "HSET sess:1 f 9", "SET user:1 x", "SADD plain q", "EXEC"];
+            let said = all.map(|command| call(&mut client, command));
+            assert!(
+                said[6].starts_with("-OOM ") || said[6].starts_with("-EXECABORT "),
+                "{}: {}",
+                server.name(),
+                said[6]
+            );
+        }
+        call(&mut direct, "CONFIG SET maxmemory 0");
+        assert_eq!(READS.map(|command| call(&mut client, command)), before, "{}", server.name());
+    }
+}
+
+/// Such writes leave less, or as much: one that is spilled would lie there twice for a while, and is left.
+#[test]
+fn of_one_that_is_spilled_nothing_is_removed_but_all() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        let fields: Vec<String> = (0..200).map(|at| format!("field{at} value{at}")).collect();
+        call(&mut client, &format!("HSET sess:1 {}", fields.join(" ")));
+        let mut direct = server.connect().unwrap();
+        call(&mut direct, "CONFIG SET maxmemory 1");
+        assert!(call(&mut client, "HDEL sess:1 field1").starts_with("-OOM "));
+        assert_eq!(call(&mut client, "HLEN sess:1"), ":200\r\n", "{}", server.name());
+        assert_eq!(call(&mut client, "DEL sess:1"), ":1\r\n");
+    }
+}
+
+/// A result that goes to a key of its own is written by several commands of one script.
+#[test]
+fn a_result_for_a_plain_key_is_refused_whole() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        let many: Vec<String> = (0..5000).map(|at| at.to_string()).collect();
+        call(&mut client, &format!("SADD tags:1 {}", many.join(" ")));
+        for before in ["DEL new", "SADD new old"] {
+            call(&mut client, before);
+            let held = call(&mut client, "SCARD new");
+            let mut direct = server.connect().unwrap();
+            call(&mut direct, "CONFIG SET maxmemory 1");
+            let said = call(&mut client, "SUNIONSTORE new tags:1");
+            assert!(said.starts_with("-OOM "), "{before} on {}: {said}", server.name());
+            assert_eq!(call(&mut client, "SCARD new"), held, "{before}");
+            call(&mut direct, "CONFIG SET maxmemory 0");
+        }
+        assert_eq!(call(&mut client, "SUNIONSTORE new tags:1"), ":5000\r\n");
+    }
+}

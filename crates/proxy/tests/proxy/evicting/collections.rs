@@ -1,0 +1,67 @@
+//! Sets and hashes leave a cache whole, and come back only as they are written anew.
+
+use keyfold_testkit::found;
+use keyfold_testkit::random::Random;
+
+use super::values::assert_clean;
+use super::{MB, cached, send_all, words};
+use crate::stage::reaches;
+
+const LAYOUT: &str = r#"
+    [[namespace]]
+    keys = "tags:{id:int}"
+    type = "set"
+    bucket = { span = 32 }
+    value_limit = 64
+    [[namespace]]
+    keys = "sess:{id:int}"
+    type = "hash"
+    bucket = { count = 256 }
+    value_limit = 64
+"#;
+
+/// Keys of each type: more than there is room for.
+const KEYS: u64 = 15_000;
+
+#[test]
+fn one_that_was_evicted_is_gone_with_all_its_members() {
+    let stage = cached(found().last().unwrap(), LAYOUT, MB);
+    let mut wire = stage.connect();
+    let mut random = Random::new(7);
+    let mut gone = 0;
+    reaches("many leave", 6_000, || {
+        // Each key is written whole, some of them too long for a bucket; and of some a member more, so that one that left
+        // since has that alone.
+        let ids: Vec<u64> = (0..500).map(|_| random.below(KEYS)).collect();
+        let write = |id: &u64| {
+            let long = if id.is_multiple_of(10) { "-".repeat(80) } else { String::new() };
+            [
+                words(&format!("SADD tags:{id} {id} a{id} b{long}")),
+                words(&format!("HSET sess:{id} x {id} y {id} z {id}{long}")),
+            ]
+        };
+        send_all(&mut wire, ids.iter().flat_map(write));
+        let read: Vec<u64> = (0..500).map(|_| random.below(KEYS)).collect();
+        let ask = |id: &u64| {
+            let [more, field] = [words(&format!("SADD tags:{id} more")), words(&format!("HSET sess:{id} more {id}"))];
+            let [count, len] = [words(&format!("SCARD tags:{id}")), words(&format!("HLEN sess:{id}"))];
+            let [less, taken] = [words(&format!("SREM tags:{id} more")), words(&format!("HDEL sess:{id} more"))];
+            [count, more, less, len, field, taken]
+        };
+        let replies = send_all(&mut wire, read.iter().flat_map(ask));
+        for (id, said) in read.iter().zip(replies.chunks(6)) {
+            for (kind, said) in [("tags", &said[..3]), ("sess", &said[3..])] {
+                let said: Vec<String> = said.iter().map(|reply| reply.escape_ascii().to_string()).collect();
+                assert!([":0\\r\\n", ":3\\r\\n"].contains(&said[0].as_str()), "{kind}:{id}: {said:?}");
+                assert_eq!(said[1], ":1\\r\\n", "{kind}:{id}: {said:?}");
+                // It may have left between the two.
+                assert!([":0\\r\\n", ":1\\r\\n"].contains(&said[2].as_str()), "{kind}:{id}: {said:?}");
+                gone += usize::from(said[0] == ":0\\r\\n");
+            }
+        }
+        stage.evicted()
+    });
+    assert!(gone > 500, "{gone} were found gone");
+    stage.assert_server_kept_out();
+    assert_clean(&stage);
+}
