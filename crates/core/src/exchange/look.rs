@@ -84,9 +84,10 @@ impl Look {
 
 /// What a key holds by what is stored in its field; none where its value lies elsewhere.
 pub(super) fn held_in_field(stored: &[u8], key: &[u8], namespace: NamespaceIndex, env: &Env<'_>) -> Option<Held> {
+    let collection = env.layout.namespace(namespace).collection();
     let unread = |expires_at_ms, why: &str| {
         let why = WhyUnread::Undecodable(failure(key, why));
-        Held::Unread(Unread { origin: key.to_vec(), expires_at_ms, collection: None, why })
+        Held::Unread(Unread { origin: key.to_vec(), expires_at_ms, collection, why })
     };
     let frame = match Frame::decode(stored) {
         Ok(Frame { body: Body::Spill { .. }, .. }) => return None,
@@ -100,7 +101,7 @@ pub(super) fn held_in_field(stored: &[u8], key: &[u8], namespace: NamespaceIndex
         Ok(None) => return Some(Held::Nothing),
         Err(why) => return Some(unread(expires_at_ms, &why)),
     };
-    let Some(kind) = env.layout.namespace(namespace).collection() else {
+    let Some(kind) = collection else {
         return Some(Held::String(Entry { value: value.into_owned(), expires_at_ms }));
     };
     Some(match unpack(kind, &value, expires_at_ms) {

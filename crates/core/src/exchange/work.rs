@@ -343,7 +343,7 @@ impl Work {
 }
 
 /// Whether a server that is out of memory refuses a command on a plain key.
-fn takes_memory(name: &[u8]) -> bool {
+pub(crate) fn takes_memory(name: &[u8]) -> bool {
     command::table().lookup(name).is_none_or(|command| command.flags.contains(Flags::DENYOOM))
 }
 

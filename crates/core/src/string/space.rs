@@ -40,7 +40,6 @@ impl Collected {
     }
 }
 
-/// A string that is there and whose bytes are not at hand.
 /// What is there and whose bytes are not at hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {

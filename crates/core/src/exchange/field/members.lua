@@ -41,8 +41,8 @@ elseif what == 'REMOVE' then
       if integer then
         packed, was_there = without_integer(packed, integer)
         if was_there then done = done + 1 end
-      elseif string.byte(argv[word]) >= 192 then
-        -- An integer that Lua might not have.
+      else
+        -- It is none of them, or one that Lua might not have.
         packed = false
       end
     else

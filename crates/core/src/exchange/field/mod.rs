@@ -31,6 +31,7 @@ use crate::collection::packed::packed_text;
 use crate::command::Id;
 use crate::exchange::outcome::Outcome;
 use crate::exchange::script::{Script, without_place};
+use crate::exchange::work::takes_memory;
 use crate::exchange::{Effect, Env, Io, ReplyKind, Step, done};
 use crate::frame;
 use crate::layout::Place;
@@ -68,11 +69,11 @@ const SCRIPT: Script = Script {
         include_str!("store.lua"),
         include_str!("return.lua"),
     ),
-    sha: b"0e19d4b67de1fa7499b0d68630a69d4978a31c03",
+    sha: b"a3d2aa81bf2dcb77bfc9d2daf1ac5792273d4c68",
 };
 
 /// How each call begins, behind the number of its arguments.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n0e19d4b67de1fa7499b0d68630a69d4978a31c03\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\na3d2aa81bf2dcb77bfc9d2daf1ac5792273d4c68\r\n";
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
@@ -324,7 +325,8 @@ impl FieldWrite {
 
     /// Takes the reply.
     pub(crate) fn handle_reply(&self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Outcome {
-        if reply == UNSURE {
+        // A server that is out of memory carries out on plain keys what makes less of them, or lets them expire.
+        if reply == UNSURE || reply.starts_with(b"-OOM ") && !takes_memory(&self.args[0]) {
             return Outcome::work_out(self.run, &self.args, &self.place, self.protocol, env, io.wire);
         }
         Outcome::Ended(self.answer(reply, env, io))

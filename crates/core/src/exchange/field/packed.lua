@@ -19,16 +19,20 @@ local function text_end(packed, from)
 end
 
 -- Where a member or field stands: its first byte, its last, and the last of what belongs to it. Nothing where it isn't there;
--- false where the bytes can't be read.
+-- false where the bytes can't be read, or it is there twice.
 local function find(packed, text, is_hash)
-  local at, size, last, to = 2, #packed, nil, nil
+  local at, size, first, last, to = 2, #packed, nil, nil, nil
   while at <= size do
-    last = text_end(packed, at)
-    to = last and is_hash and text_end(packed, last + 1) or not is_hash and last
-    if not to then return false end
-    if last - at + 1 == #text and string.sub(packed, at, last) == text then return at, last, to end
-    at = to + 1
+    local ends = text_end(packed, at)
+    local goes_to = ends and is_hash and text_end(packed, ends + 1) or not is_hash and ends
+    if not goes_to then return false end
+    if ends - at + 1 == #text and string.sub(packed, at, ends) == text then
+      if first then return false end
+      first, last, to = at, ends, goes_to
+    end
+    at = goes_to + 1
   end
+  return first, last, to
 end
 
 -- The integer that a packed text is; nil where it is none, or Lua might not have it exactly.
@@ -64,14 +68,15 @@ end
 
 -- The one behind `now`, whose bytes end at `to`, likewise.
 local function next_integer(packed, now, to)
-  local weight, byte = 1, nil
+  local more, weight, byte = 0, 1, nil
   repeat
     to = to + 1
     byte = string.byte(packed, to)
     if not byte or weight > 1e15 then return false end
-    now, weight = now + byte % 128 * weight, weight * 128
+    more, weight = more + byte % 128 * weight, weight * 128
   until byte < 128
-  return now < 2 ^ 53 and now, to
+  now = now + more
+  return more > 0 and now < 2 ^ 53 and now, to
 end
 
 -- Goes over a set of integers up to one that is at least `integer`, false where it can't be read exactly, nothing behind the last:

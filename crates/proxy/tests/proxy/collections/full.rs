@@ -8,7 +8,8 @@ use crate::both::Both;
 use crate::stage::{address, call, proxy_before};
 
 /// Keys as they are before, and what is read of them.
-const KEYS: [&str; 4] = ["SADD tags:1 a b", "HSET sess:1 f 1 g w", "SADD plain a p", "SADD tags:2 a c"];
+const KEYS: [&str; 5] =
+    ["SADD tags:1 a b", "HSET sess:1 f 1 g w", "SADD plain a p", "SADD tags:2 a c", "SET user:1 v EX 5000"];
 const READS: [&str; 8] = [
     "SMEMBERS tags:1",
     "SMEMBERS tags:2",
@@ -47,6 +48,7 @@ fn writes_are_refused_as_by_a_plain_server_and_change_nothing() {
             &["SINTERSTORE tags:2 tags:1 plain"],
             &["COPY tags:1 tags:3"],
             // What needs no more memory goes on.
+            &["EXPIRE user:1 1000", "PERSIST user:1", "GETEX user:1 EX 100", "GETDEL user:1"],
             &["SREM tags:1 a"],
             &["SREM tags:1 a b"],
             &["HDEL sess:1 g"],
