@@ -134,8 +134,7 @@ fn weigh(family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advised {
     if advice == Advice::Leave && hand_made(&family).is_some() {
         why = hashes(&family);
     }
-    let worth = family.bytes.value * (1.0 - aims.min_saving);
-    let remedy = family.remedy(&aims.limits).filter(|remedy| remedy.bytes <= worth && !aims.keeps_settings);
+    let remedy = family.remedy(&aims.limits, aims.min_saving).filter(|_| !aims.keeps_settings);
     if let (Some(remedy), Some(choice)) = (&remedy, &mut choice) {
         remedy.tell(choice);
     }

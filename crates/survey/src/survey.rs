@@ -398,10 +398,11 @@ impl FamilyFindings {
         collection_of(&self.summary)
     }
 
-    /// What settings of the server would save, where it has such limits.
-    pub fn remedy(&self, limits: &Limits) -> Option<Remedy> {
+    /// What settings of the server would save, where it has such limits: at least this share.
+    pub fn remedy(&self, limits: &Limits, min_saving: f64) -> Option<Remedy> {
         let scale = self.keys.value / self.summary.keys.max(1) as f64;
-        self.summary.tables.remedy(limits, self.bytes.value, scale)
+        let remedy = self.summary.tables.remedy(limits, self.bytes.value, scale)?;
+        (remedy.bytes <= self.bytes.value * (1.0 - min_saving)).then_some(remedy)
     }
 
     /// Bytes a key.

@@ -20,8 +20,9 @@ use keyfold_report::number::{count, plural};
 use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::memory::{Measured, ServerModel};
-use keyfold_survey::advice::{Report, advise, is_weighed};
+use keyfold_survey::advice::{Advice, Report, advise, is_weighed};
 use keyfold_survey::choose::Aims;
+use keyfold_survey::remedy::REWRITTEN;
 use keyfold_survey::slot_tally;
 use keyfold_survey::survey::Survey;
 use keyfold_survey::uses::Uses;
@@ -94,6 +95,9 @@ pub(crate) fn run(analyze: &Analyze, out: &mut Paper) -> anyhow::Result<()> {
     let report = advise(findings, &aims, stored, &mut |population, even| weighing.codings(population, even));
 
     notes.extend(slot_tally::notes(&report.hot_slots));
+    if report.families.iter().any(|one| one.advice == Advice::Set) {
+        notes.push(format!("{REWRITTEN}; the same settings in its configuration file, or they are gone after that"));
+    }
     notes.extend(notes_on(&walked, known, seen, is_whole));
     notes.append(&mut weighing.notes);
     walked.commands += weighing.commands();

@@ -158,7 +158,9 @@ pub(crate) fn gather(
     }
     // Some keys come and go while one looks: where all were to be seen, those that were seen are all.
     let total = if ended && config.walk.sample.is_none() { seen } else { known.total.max(seen) };
-    let Harvest { families, folded, expiring } = gathering.finish(seen, total, &known.facts.limits, &mut notes);
+    let min_saving = (!config.flags.keep_settings).then_some(config.flags.min_saving);
+    let remedied = Remedied { limits: &known.facts.limits, min_saving };
+    let Harvest { families, folded, expiring } = gathering.finish(seen, total, remedied, &mut notes);
     if families.is_empty() && !config.templates.is_empty() {
         let templates: Vec<_> = config.templates.iter().map(Template::source).collect();
         bail!("{place} holds no keys of {}", templates.join(", "));
@@ -172,6 +174,20 @@ pub(crate) fn gather(
 enum Gathering {
     Found(Box<survey::Survey>),
     Asked(Vec<Growing>, Box<Asked>),
+}
+
+/// Which changes of the server's settings are spoken of.
+#[derive(Clone, Copy)]
+struct Remedied<'l> {
+    limits: &'l Limits,
+    /// What they have to save; none where settings stay as they are.
+    min_saving: Option<f64>,
+}
+
+impl Remedied<'_> {
+    fn of(self, family: &FamilyFindings) -> Option<Remedy> {
+        family.remedy(self.limits, self.min_saving?)
+    }
 }
 
 /// What the keys came to.
@@ -216,7 +232,7 @@ impl Gathering {
         }
     }
 
-    fn finish(self, seen: u64, total: u64, limits: &Limits, notes: &mut Vec<String>) -> Harvest {
+    fn finish(self, seen: u64, total: u64, remedied: Remedied<'_>, notes: &mut Vec<String>) -> Harvest {
         match self {
             Self::Found(survey) => {
                 let survey::Findings { families, folded, hot_slots, expiring, .. } = survey.finish(total);
@@ -228,8 +244,8 @@ impl Gathering {
                         decimals(others, 0)
                     ));
                 }
-                notes.extend(families.iter().filter_map(|family| unplaced(family, limits)));
-                let families = families.into_iter().filter_map(|family| found(family, limits)).collect();
+                notes.extend(families.iter().filter_map(|family| unplaced(family, remedied)));
+                let families = families.into_iter().filter_map(|family| found(family, remedied)).collect();
                 Harvest { families, folded, expiring }
             }
             Self::Asked(families, asked) => {
@@ -258,8 +274,8 @@ fn placeable(family: &FamilyFindings) -> f64 {
 }
 
 /// What settings of the server save for a family that no layout places.
-fn unplaced(family: &FamilyFindings, limits: &Limits) -> Option<String> {
-    let remedy = family.remedy(limits).filter(|_| placeable(family) < 0.5)?;
+fn unplaced(family: &FamilyFindings, remedied: Remedied<'_>) -> Option<String> {
+    let remedy = remedied.of(family).filter(|_| placeable(family) < 0.5)?;
     Some(format!(
         "{} stays as it is. {}: {} instead of {}. {REWRITTEN}",
         family.name,
@@ -270,10 +286,10 @@ fn unplaced(family: &FamilyFindings, limits: &Limits) -> Option<String> {
 }
 
 /// A family that a layout could place; none for single keys, other types, and keyfold's own keys.
-fn found(family: FamilyFindings, limits: &Limits) -> Option<Gathered> {
+fn found(family: FamilyFindings, remedied: Remedied<'_>) -> Option<Gathered> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
     let keys = placeable(&family).round() as u64;
-    let (collection, remedy) = (family.collection(), family.remedy(limits));
+    let (collection, remedy) = (family.collection(), remedied.of(&family));
     let FamilyFindings { template, sample, even, blocks, kept, within, slots_seen, .. } = family;
     let template = template.filter(|_| keys > 0 && !sample.is_empty())?;
     let prefix = template.literal_prefix();

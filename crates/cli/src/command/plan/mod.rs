@@ -98,7 +98,7 @@ fn weigh_codecs(survey: &mut Survey, origin: &dyn Origin, config: &PlanConfig, i
 
 fn decide(gathered: &Gathered, aims: &Aims) -> Family {
     let mut choice = choose_among(&gathered.population(), aims, &gathered.codings);
-    if let Some(remedy) = gathered.remedy.as_ref().filter(|_| !aims.keeps_settings) {
+    if let Some(remedy) = &gathered.remedy {
         remedy.tell(&mut choice);
     }
     Family { template: gathered.template.clone(), keys: gathered.keys, choice }

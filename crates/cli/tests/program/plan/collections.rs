@@ -127,6 +127,7 @@ fn hashtables_that_settings_would_pack_take_what_is_said_once_these_are_set() {
         let server = binary.start(&[]).unwrap();
         over_the_limits(&server);
         let report: Value = serde_json::from_str(&succeed(&["analyze", &server.url(), "--json"])).unwrap();
+        assert!(report["notes"].to_string().contains("stays one until it is read from a dump"), "{report:#}");
         let mut set = Vec::new();
         for keys in ["followers:{id:int}", "article:{id:int}"] {
             let found = family(&report, keys);
