@@ -84,8 +84,11 @@ const EXACT: i64 = 1 << 53;
 /// Arguments that a command on a scratch key may have: Lua has so many at hand for one call.
 const SCRATCH_ARGS: usize = 1000;
 
-/// A command on more members or fields is worked out: the script looks for each of them from the start.
+/// A command on more members or fields is worked out, and so is one on values that may be longer: the script goes over all of a value
+/// for each member, some ten nanoseconds a byte, and the server answers nobody meanwhile.
 const MOST_MEMBERS: usize = 32;
+const MOST_VALUE_BYTES: usize = 2048;
+const MOST_BYTES_GONE_OVER: usize = 8192;
 
 /// Integers of members and fields up to this are packed in six bytes.
 const PACKED_EXACT: i64 = 1 << 47;
@@ -203,7 +206,10 @@ impl Call {
             Id::Hincrby => parse_integer(args[3]).is_some_and(|by| (-PACKED_EXACT..PACKED_EXACT).contains(&by)),
             _ => true,
         };
-        let fits = texts.len() <= MOST_MEMBERS && texts.iter().map(|text| text.len()).sum::<usize>() <= longest;
+        let is_quick = texts.len() <= MOST_MEMBERS
+            && longest <= MOST_VALUE_BYTES
+            && texts.len().saturating_mul(longest) <= MOST_BYTES_GONE_OVER;
+        let fits = is_quick && texts.iter().map(|text| text.len()).sum::<usize>() <= longest;
         (of == kind && is_right && fits).then(|| {
             let mut call = Self::new("MEMBERS", reading, [what.as_bytes(), kind.name().as_bytes()]);
             call.words.extend(texts.iter().map(|text| packed_text(text)));
