@@ -1,5 +1,6 @@
 //! One set of data and the way it is held.
 
+use keyfold_core::collection::{Collection, CollectionKind};
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::{BucketCost, Keyspace, Limits, Model, Placed, SetCost, ValueShape};
 
@@ -168,6 +169,12 @@ pub fn seeded(records: usize) -> Vec<Case> {
             &namespace("page:{path}", "bucket = { count = COUNT }"),
         ),
     ];
+    let packed = |name: &str, kind: CollectionKind, collections: Vec<Record>| {
+        let rule = format!("bucket = {{ count = COUNT }}\ntype = \"{kind}\"\nvalue_limit = 192");
+        Case::folded(name, collections, &namespace("kept:{id:int}", &rule))
+    };
+    cases.push(packed("sets of 5 × 24 letters", CollectionKind::Set, packed_sets(records)));
+    cases.push(packed("sessions of 5 fields", CollectionKind::Hash, packed_sessions(records)));
     cases.extend([120, 500].map(|members| sets(records, members)));
     cases.extend([(120, 24), (500, 24), (600, 24), (1500, 24), (100, 100)].map(|(n, len)| hashes(records, n, len)));
     cases
@@ -270,6 +277,43 @@ fn carts(records: usize) -> Vec<Record> {
         expires: false,
     };
     carts.take(records).map(record).collect()
+}
+
+/// Sets of five members as folding keeps them, of letters or, one in three, of integers; one in four expires.
+fn packed_sets(records: usize) -> Vec<Record> {
+    let mut random = Random::new(8);
+    (0..records)
+        .map(|id| {
+            let members = (0..5).map(|_| match id % 3 {
+                0 => random.below(100_000_000).to_string().into_bytes(),
+                _ => letters(&mut random, LETTERS),
+            });
+            kept(id, &Collection::of_texts(CollectionKind::Set, members.collect()), id % 4 == 0)
+        })
+        .collect()
+}
+
+/// Hashes of a user, an address, an agent, a token and a time, as folding keeps them; all expire.
+fn packed_sessions(records: usize) -> Vec<Record> {
+    let mut random = Random::new(9);
+    (0..records)
+        .map(|id| {
+            let agent = format!("Mozilla/5.0 (X11; Linux x86_64) rv:{}", 60 + random.below(70));
+            let fields = [
+                ("uid", random.below(10_000_000).to_string().into_bytes()),
+                ("ip", format!("10.{}.{}.{}", random.below(256), random.below(256), random.below(256)).into_bytes()),
+                ("ua", agent.into_bytes()),
+                ("csrf", format!("{:016x}", random.bits()).into_bytes()),
+                ("seen", (1_700_000_000 + random.below(10_000_000)).to_string().into_bytes()),
+            ];
+            let texts = fields.into_iter().flat_map(|(name, value)| [name.as_bytes().to_vec(), value]).collect();
+            kept(id, &Collection::of_texts(CollectionKind::Hash, texts), true)
+        })
+        .collect()
+}
+
+fn kept(id: usize, collection: &Collection, expires: bool) -> Record {
+    Record { key: format!("kept:{}", 1_000_000 + id).into_bytes(), value: collection.packed(), expires }
 }
 
 /// Sets of 24 letters a member.

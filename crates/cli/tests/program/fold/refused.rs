@@ -81,7 +81,10 @@ fn a_replica_is_refused() {
     let before = stage.keyspace();
     stage.fold(LAYOUT, &[]).assert_code(0);
     stage.unfold(&["--clean"]).assert_code(0);
-    assert_eq!(said(&mut stage.connect(), "WAIT 1 10000"), ":1\\r\\n");
+    // It waits for what was written before the connection's last command.
+    let mut primary = stage.connect();
+    said(&mut primary, "PING");
+    assert_eq!(said(&mut primary, "WAIT 1 10000"), ":1\\r\\n");
     assert_same(&before, &replica.keyspace(), "the replica");
 }
 
