@@ -257,7 +257,7 @@ fn scripts_and_keyfolds_own_keys_go_again_and_again() {
             } else {
                 "keyfold:{home}:layout"
             };
-            call(&mut direct, &format!("DEL {keys} keyfold:{{home}}:change keyfold:{{home}}:answers"));
+            call(&mut direct, &format!("DEL {keys}"));
             eventually("it is put back", || call(&mut direct, "EXISTS keyfold:{home}:layout") == ":1\r\n");
             if round % 2 == 0 {
                 eventually("both go by it", || proxies.iter().all(|proxy| proxy.layout().epoch() > before));
