@@ -54,7 +54,7 @@ fn fill_families(server: &Server) {
     fill(&mut wire, (0..2000).map(|i| words(&format!("SET page:{i}:html {long}{i}"))));
     fill(&mut wire, (0..1000).map(|i| words(&format!("HSET user:{i} name n{i} visits {i} mail m{i}@example.org"))));
     fill(&mut wire, (0..8000).map(|i| words(&format!("HSET bucket:{} {i} {}", i / 100, i * 3))));
-    fill(&mut wire, (0..9000).map(|i| words(&format!("HSET wide:{} field:{i} {long}", i / 900))));
+    fill(&mut wire, (0..11_000).map(|i| words(&format!("HSET wide:{} field:{i} {long}", i / 1100))));
     fill(&mut wire, (0..6000).map(|i| words(&format!("SADD ids:{} {}", i / 20, i * 7))));
     fill(&mut wire, (0..6000).map(|i| words(&format!("SADD tags:{} tag-{i}", i / 20))));
     fill(&mut wire, (0..9000).map(|i| words(&format!("SADD followers:{} {long}{:05}", i / 15, i))));
