@@ -114,10 +114,11 @@ impl Observer {
             DumpKind::Module => Kind::Other,
         };
         let usage_bytes = self.usage.take(key.len() as u64, value, has_expiry);
-        let kept = kept.into_collection(kind);
+        let is_small = usage_bytes <= READ_WHOLE_BYTES;
+        // Of most large ones nobody looks at what was kept.
+        let kept = if looks_into || is_small { kept.into_collection(kind) } else { None };
         let sampled = kept.as_ref().filter(|_| looks_into);
         let sample = sampled.map(|(collection, _)| Sampled::of(collection, ELEMENTS_KEPT));
-        let is_small = usage_bytes <= READ_WHOLE_BYTES;
         let members = kept.filter(|(_, is_whole)| *is_whole && is_small).map(|(collection, _)| collection);
         Observation {
             key: key.into(),
