@@ -27,9 +27,9 @@ pub(super) struct Observer {
     seen: u64,
 }
 
-/// Elements that are kept: names and values one after the other.
+/// Elements of a set or hash that are kept: names and values one after the other.
 #[derive(Default)]
-struct Kept {
+pub(super) struct Kept {
     texts: Vec<Vec<u8>>,
     bytes: usize,
     /// Whether there were more.
@@ -37,16 +37,16 @@ struct Kept {
 }
 
 impl Kept {
-    fn offer(&mut self, element: &Element<'_>) {
+    pub(super) fn offer(&mut self, element: &Element<'_>) {
         self.is_cut |= self.bytes > KEPT_BYTES;
-        if !self.is_cut {
+        if !self.is_cut && matches!(element.kind, DumpKind::Hash | DumpKind::Set) {
             let texts = [Some(element.name), element.value].into_iter().flatten().map(|part| part.to_bytes());
             self.texts.extend(texts.inspect(|text| self.bytes += text.len()));
         }
     }
 
     /// What was kept of a hash or set, and whether that is all; of other types elements aren't looked at.
-    fn into_collection(self, kind: Kind) -> Option<(Collection, bool)> {
+    pub(super) fn into_collection(self, kind: Kind) -> Option<(Collection, bool)> {
         let collection = Collection::of_texts(kind.collection()?, self.texts);
         (!collection.is_empty()).then_some((collection, !self.is_cut))
     }
@@ -67,9 +67,7 @@ impl Observer {
         let kept_bytes = if is_sampled { LOOKED_AT_BYTES } else { TELLING_BYTES };
         let value = dump.value(kept_bytes, &mut |element| {
             usage.add(&element);
-            if matches!(element.kind, DumpKind::Hash | DumpKind::Set) {
-                kept.offer(&element);
-            }
+            kept.offer(&element);
         })?;
         let has_expiry = key.expires_at_ms.is_some();
         Ok(value.map(|value| match value {
@@ -105,14 +103,7 @@ impl Observer {
         kept: Kept,
         looks_into: bool,
     ) -> Observation {
-        let kind = match value.kind {
-            DumpKind::Hash => Kind::Hash,
-            DumpKind::Set => Kind::Set,
-            DumpKind::List => Kind::List,
-            DumpKind::SortedSet => Kind::SortedSet,
-            DumpKind::Stream => Kind::Stream,
-            DumpKind::Module => Kind::Other,
-        };
+        let kind = kind_of(value.kind);
         let usage_bytes = self.usage.take(key.len() as u64, value, has_expiry);
         let is_small = usage_bytes <= READ_WHOLE_BYTES;
         // Of most large ones nobody looks at what was kept.
@@ -143,5 +134,17 @@ impl Observer {
             (Form::Table, _) => Encoding::Hashtable,
             (Form::Pieces | Form::Unknown, _) => Encoding::Other,
         }
+    }
+}
+
+/// A dump's type as a walk knows it.
+pub(super) fn kind_of(kind: DumpKind) -> Kind {
+    match kind {
+        DumpKind::Hash => Kind::Hash,
+        DumpKind::Set => Kind::Set,
+        DumpKind::List => Kind::List,
+        DumpKind::SortedSet => Kind::SortedSet,
+        DumpKind::Stream => Kind::Stream,
+        DumpKind::Module => Kind::Other,
     }
 }

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use keyfold_core::collection::CollectionKind;
-use keyfold_rdb::{Collection, KEPT_BYTES, Kind, Value};
+use keyfold_rdb::{KEPT_BYTES, Value};
 use keyfold_report::progress::Progress;
 
 use super::input;
+use super::observer::{Kept, kind_of};
 use super::walk::Meant;
 use crate::origin::place::DumpPlace;
-use crate::scan::{Values, packed};
+use crate::scan::Values;
 
 /// Keys between two looks at how far it is.
 const SAID_EVERY: u64 = 4096;
@@ -51,25 +52,15 @@ impl Values for DumpValues {
                 continue;
             }
             let Some(held @ None) = self.held.get_mut(key.key.as_slice()) else { continue };
-            let mut texts = Vec::new();
-            let mut bytes = 0;
-            let value = dump.value(KEPT_BYTES, &mut |element| {
-                if bytes <= KEPT_BYTES {
-                    let parts = [Some(element.name), element.value].into_iter().flatten();
-                    texts.extend(parts.map(|part| part.to_bytes()).inspect(|text| bytes += text.len()));
-                }
-            })?;
+            let mut kept = Kept::default();
+            let value = dump.value(KEPT_BYTES, &mut |element| kept.offer(&element))?;
             *held = match value {
                 Some(Value::String(text)) => text.whole().map(<[u8]>::to_vec),
-                Some(Value::Collection(Collection { kind, .. })) if bytes <= KEPT_BYTES => {
-                    let kind = match kind {
-                        Kind::Set => CollectionKind::Set,
-                        Kind::Hash => CollectionKind::Hash,
-                        _ => continue,
-                    };
-                    packed(kind, texts)
-                }
-                _ => continue,
+                Some(Value::Collection(value)) => match kept.into_collection(kind_of(value.kind)) {
+                    Some((collection, true)) => Some(collection.packed()),
+                    _ => continue,
+                },
+                None => continue,
             };
             missing -= 1;
         }
