@@ -158,6 +158,13 @@ impl Turns {
     }
 }
 
+impl Ticket {
+    /// The key whose line it is in.
+    pub(crate) fn key(&self) -> KeyHash {
+        self.key
+    }
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
         self.turns.change(self.key, |line| line.under_way -= 1);

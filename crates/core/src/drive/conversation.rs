@@ -17,7 +17,7 @@ use super::held::{Following, Held, HeldKeys};
 use super::metering::{Metered, Metering};
 use super::parts::{PartRequest, Parts, SentPart};
 use super::replica_read::ReplicaRead;
-use crate::clients::{Admission, LookupKind, Lookups, Ticket, Turn, hash_of};
+use crate::clients::{Admission, KeyHash, LookupKind, Lookups, Ticket, Turn, hash_of};
 use crate::exchange::{Ahead, Effect, Encoded, Env, Exchange, Io, Step};
 use crate::layout::Layout;
 use crate::session::{Begun, Hold, LARGE_BYTES, Lane, Plan, Session};
@@ -288,8 +288,12 @@ impl Conversation {
         if !self.session.turns().are_any() || !plan.may_contend() {
             return true;
         }
-        for key in self.session.written_keys(plan, args) {
-            match self.session.turns().ask(hash_of(key), ticket.take(), waker) {
+        let keys: Vec<KeyHash> = self.session.written_keys(plan, args).into_iter().map(hash_of).collect();
+        // Asked for another key first, it would lose its place in the line where it waits: two such clients would hand the turn
+        // to each other for ever.
+        let waited_for = ticket.as_ref().map(Ticket::key).filter(|key| keys.contains(key));
+        for key in waited_for.into_iter().chain(keys) {
+            match self.session.turns().ask(key, ticket.take(), waker) {
                 Admission::Free => {}
                 Admission::Turn(turn) => {
                     self.turn = Some(turn);

@@ -197,6 +197,24 @@ mod tests {
         assert!(first.takes_turn(write));
     }
 
+    /// Each is offered the turn in its order and takes it, though a key that has no line is asked for before.
+    #[test]
+    fn whoever_waits_for_its_second_key_keeps_its_place() {
+        let (layout, clients) = (layout(), Arc::default());
+        let [mut first, mut second] = [(); 2].map(|()| Client::among(&clients, &layout));
+        let [mut third, mut fourth] = [(); 2].map(|()| Client::among(&clients, &layout));
+        let turn = first.conversation.session().turns().join(hash_of(b"n:1"));
+        assert!(!first.takes_turn("RENAME n:2 n:1") && !second.takes_turn("RENAME n:3 n:1"));
+        assert!(!third.takes_turn("RENAME n:4 n:1") && !fourth.takes_turn("SETRANGE n:1 9999 x"));
+        drop(turn);
+        for (client, write) in [(&mut first, "RENAME n:2 n:1"), (&mut second, "RENAME n:3 n:1")] {
+            assert!(!third.takes_turn("RENAME n:4 n:1"), "it is another one's turn");
+            assert!(client.takes_turn(write), "{write}");
+            client.conversation.leave_line();
+        }
+        assert!(third.takes_turn("RENAME n:4 n:1"));
+    }
+
     /// The second value is evicted between its pointer and itself, and the client has written both keys behind the read.
     #[test]
     fn what_is_evicted_while_it_is_read_is_absent_and_no_later_write_is_read_instead() {
