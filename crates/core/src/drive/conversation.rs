@@ -313,6 +313,11 @@ impl Conversation {
         (self.ticket, self.turn) = (None, None);
     }
 
+    /// It is the next request's turn, and it can't begin for all that: others need not wait meanwhile.
+    pub fn give_back_turn(&mut self) {
+        self.turn = None;
+    }
+
     /// The large values that the planned request writes, where somebody else may encode them before it begins
     /// ([`Ahead::run`], then [`Self::take_encoded`]), so that others don't wait for that here. `layout` is the one in `env`.
     pub fn encodes(&self, plan: &Plan, args: &[&[u8]], env: &Env<'_>, layout: &Arc<Layout>) -> Option<Ahead> {

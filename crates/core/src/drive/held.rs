@@ -195,6 +195,9 @@ mod tests {
         assert!(!first.takes_turn(write));
         second.conversation.leave_line();
         assert!(first.takes_turn(write));
+        assert!(!second.takes_turn(write));
+        first.conversation.give_back_turn();
+        assert!(second.takes_turn(write));
     }
 
     /// Each is offered the turn in its order and takes it, though a key that has no line is asked for before.

@@ -136,7 +136,10 @@ impl Requests {
     /// before.
     fn begin(&mut self, request: &[u8], at: usize, env: &mut Env<'_>) -> Start {
         let start = self.try_to_begin(request, at, env);
-        if !matches!(start, Start::Wait) {
+        if matches!(start, Start::Wait) {
+            // It may be a connection that it waits for by now, which may take its time to open.
+            self.client.state.borrow_mut().conversation.give_back_turn();
+        } else {
             self.encoding = Encoding::NotAsked;
             self.worker.stats.count_request();
         }
