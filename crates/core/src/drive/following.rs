@@ -15,6 +15,10 @@ use super::held::Following;
 use crate::exchange::Env;
 use crate::session::{Lane, Plan};
 
+/// Why a request has no answer whose kept reply can't be read.
+const UNREADABLE: &str =
+    "the server sent a reply of another kind than the command has; this command may or may not have been carried out";
+
 impl Conversation {
     /// Whether a request that is held back for one key may be sent in one call with the one that holds it; noted in `plan`.
     pub(super) fn may_follow(
@@ -57,7 +61,12 @@ impl Conversation {
     /// which slot it is known, and how it goes on. To be called until there is none.
     pub fn take_up(&mut self, env: &mut Env<'_>, wire: &mut Vec<u8>, out: &mut Vec<u8>) -> Option<(u64, Progress)> {
         let (slot, reply) = self.next_kept()?;
-        Some((slot, self.handle_reply(slot, &reply, env, wire, out)))
+        let progress = self.handle_reply(slot, &reply, env, wire, out);
+        if progress == Progress::Unexpected {
+            // On its connection nothing is awaited for it any more: it isn't lost with that.
+            self.lose(slot, UNREADABLE, out);
+        }
+        Some((slot, progress))
     }
 
     /// Takes a reply that need not wait any more.
@@ -204,6 +213,22 @@ mod tests {
             assert_eq!(client.out().matches("it is away").count(), 3);
             assert_eq!((client.conversation.in_flight(), client.conversation.has_kept_replies()), (0, false));
             assert!(client.begin("GET n:1").is_some());
+        });
+    }
+
+    #[test]
+    fn a_kept_reply_that_cannot_be_read_leaves_nobody_waiting() {
+        with_client(|client| {
+            let [first, second, third] =
+                ["EXPIRE n:1 100", "APPEND n:1 x", "INCR n:1"].map(|text| client.begin(text).unwrap());
+            client.reply(first, b"+?\r\n");
+            client.reply(second, b"$1\r\nx\r\n");
+            client.reply(third, b"+?\r\n");
+            client.reply(first, b"$-1\r\n");
+            assert_eq!(client.take_up(), Some((second, Progress::Unexpected)));
+            let out = client.out();
+            assert!(out.starts_with(":0 ") && out.matches("of another kind").count() == 2, "{out}");
+            assert_eq!((client.conversation.in_flight(), client.conversation.has_kept_replies()), (0, false));
         });
     }
 
