@@ -156,7 +156,12 @@ impl Keeper {
         self.look().await?;
         self.tend_witnesses().await?;
         self.mend_half().await?;
-        match self.member.decide() {
+        let act = self.member.decide();
+        if act != Act::Stop && self.member.serving().is_some() && self.held_since.get().is_some() {
+            // It has not got as far as to stop, and need not any more.
+            self.resume(None);
+        }
+        match act {
             Act::Rest => {}
             Act::Stop => self.stop().await?,
             Act::Answer(answer) => self.answer(&answer).await?,

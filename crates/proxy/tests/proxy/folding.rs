@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use keyfold_core::layout::{Layout, LayoutFile};
+use keyfold_testkit::Wire;
 
-use super::stage::{Stage, change_layout, eventually, stage_with};
+use super::relay::{Ending, Relay};
+use super::stage::{Stage, address, call, change_layout, config_behind, eventually, serve, stage_with, start_server};
 
 const USERS: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n";
 const SESSIONS: &str = "[[namespace]]\nkeys = \"sess:{id:int}\"\nbucket = { count = 16 }\n";
@@ -54,6 +56,42 @@ fn a_layout_under_which_keys_would_be_lost_is_not_served() {
         stage.proxy.layout().epoch().0 > 9
     });
     assert_eq!(ask(&stage, &[&["GET", "user:1"]]), ["$1\\r\\na\\r\\n"]);
+}
+
+/// Clients are held back for a layout that can't be served, as long as a request is under way; and then it is gone again.
+#[test]
+fn who_was_held_back_for_nothing_goes_on() {
+    let server = start_server(&[]);
+    let relay = Relay::to(&server);
+    let mut config = config_behind(&relay, &server);
+    config.layout = Layout::parse_file(USERS).unwrap().into();
+    let proxy = serve(&server, config);
+    // Each has another worker, and with it another connection to the server.
+    let [mut stuck, mut other] = [(); 2].map(|()| Wire::connect(address(&proxy)).unwrap());
+    for wire in [&mut stuck, &mut other] {
+        assert_eq!(call(wire, "SET user:5 here"), "+OK\r\n");
+    }
+    relay.end_at("never-answered", Ending::Frozen);
+    stuck.send(&[b"GET", b"never-answered"]).unwrap();
+    eventually("it is under way", || relay.has_ended());
+
+    let mut direct = server.connect().unwrap();
+    let mut put = |layout: &[u8]| {
+        let args: [&[u8]; 5] = [b"MSET", b"keyfold:{home}:layout", layout, b"keyfold:{home}:layout:copy", layout];
+        assert_eq!(direct.call(&args).unwrap(), b"+OK\r\n");
+    };
+    let layout = proxy.layout().to_stored();
+    put(layout.replace("version = 2", "version = 99").as_bytes());
+    other.set_timeout(Duration::from_millis(200)).unwrap();
+    eventually("it is held back", || {
+        other.send(&[b"GET", b"user:5"]).unwrap();
+        other.reply().is_err()
+    });
+    put(layout.as_bytes());
+    other.set_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!(other.reply().unwrap(), b"$4\r\nhere\r\n");
+    relay.line_that_said("never-answered").unwrap().cut();
+    assert!(stuck.reply().unwrap().starts_with(b"-ERR keyfold: the connection to the server"));
 }
 
 #[test]
