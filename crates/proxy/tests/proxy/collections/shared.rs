@@ -2,6 +2,7 @@
 //! are to be there are known: none is lost, and none was made up.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -34,6 +35,8 @@ struct Known {
 struct Shared {
     over: AtomicBool,
     answered: [AtomicUsize; CLIENTS],
+    /// What each has asked last.
+    asked: [Mutex<String>; CLIENTS],
     counted: AtomicI64,
     perhaps_counted: AtomicI64,
 }
@@ -52,7 +55,7 @@ impl Client<'_> {
         while !self.shared.over.load(Ordering::Acquire) {
             match self.random.below(10) {
                 0 => self.count(),
-                1 => self.carry(),
+                1 | 2 => self.carry(),
                 _ => self.turn(),
             }
         }
@@ -67,6 +70,7 @@ impl Client<'_> {
         }
         let mut said = String::new();
         for line in lines {
+            self.shared.asked[self.number].lock().unwrap().clone_from(line);
             let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
             let reply = self.wire.as_mut()?.call(&args).ok();
             said = reply.map(|reply| String::from_utf8(reply).unwrap()).unwrap_or_default();
@@ -174,10 +178,16 @@ impl Client<'_> {
 /// Lets clients write through these keyfolds while `body` does its part, which may wait until all have gone on; and checks
 /// what is there in the end. The errors that they met.
 fn write_through(proxies: &[&Handle], body: impl FnOnce(&dyn Fn())) -> BTreeSet<String> {
-    struct SetOnDrop<'a>(&'a AtomicBool);
-    impl Drop for SetOnDrop<'_> {
+    struct EndOnDrop<'a>(&'a Shared);
+    impl Drop for EndOnDrop<'_> {
         fn drop(&mut self) {
-            self.0.store(true, Ordering::Release);
+            if thread::panicking() {
+                eprintln!(
+                    "how often each was answered: {:?}, and what it has asked last: {:?}",
+                    self.0.answered, self.0.asked
+                );
+            }
+            self.0.over.store(true, Ordering::Release);
         }
     }
     let addresses: Vec<_> = proxies.iter().map(|proxy| address(proxy)).collect();
@@ -189,7 +199,7 @@ fn write_through(proxies: &[&Handle], body: impl FnOnce(&dyn Fn())) -> BTreeSet<
         });
     };
     let all: Vec<Known> = thread::scope(|scope| {
-        let over = SetOnDrop(&shared.over);
+        let over = EndOnDrop(&shared);
         let clients = (0..CLIENTS).map(|number| {
             let (random, known) = (Random::new(number as u64), Known::default());
             let client = Client { number, random, addresses: &addresses, wire: None, known, shared: &shared };
