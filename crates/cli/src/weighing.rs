@@ -92,7 +92,7 @@ impl<'i> Weighing<'i> {
             Some(Record { key: key.0.into(), value: value.into() })
         };
         let records: Vec<Record> = keys.iter().zip(read).filter_map(record).collect();
-        codec::weigh(population.template, &records, population.keys, &mut stopwatch)
+        codec::weigh(population.template, population.collection, &records, population.keys, &mut stopwatch)
     }
 }
 

@@ -199,6 +199,11 @@ pub fn write_coded_head(slot: u8, expires_at_ms: Option<i64>, out: &mut Vec<u8>)
     }
 }
 
+/// The tag of a coded value that doesn't expire, where it says the slot by itself.
+pub(crate) fn coded_tag(slot: u8) -> Option<u8> {
+    (slot < SHORT_SLOTS).then_some(SHORT_CODED | slot << 2)
+}
+
 /// How many bytes a value takes without a codec: what [`encode`] appends. An integer may take fewer.
 pub fn raw_len(value: &[u8], expires_at_ms: Option<i64>) -> usize {
     let head = match expires_at_ms {
@@ -345,6 +350,9 @@ mod tests {
             stored.extend_from_slice(&payload);
             prop_assert_eq!(Frame::decode(&stored), Ok(Frame { expires_at_ms: at, body: Body::Coded { slot, payload: &payload } }));
             prop_assert!(!is_raw(&stored));
+            if at.is_none() {
+                prop_assert_eq!(coded_tag(slot).unwrap_or(BODY_CODED << 2), stored[0]);
+            }
         }
 
         #[test]

@@ -15,8 +15,8 @@ pub fn train(layout: &Layout, learn: &[Pair<'_>], judge: &[Pair<'_>], population
     let mut trained = layout.clone();
     for (index, namespace) in layout.iter().filter(|(_, namespace)| !namespace.codec.is_none()) {
         let [learn, judge] = [learn, judge].map(|pairs| samples(namespace, pairs));
-        let best =
-            codec::candidates(&Kinds::default(), &namespace.codec, &learn, &judge, population).into_iter().next();
+        let kinds = Kinds::default().for_values_of(namespace.collection());
+        let best = codec::candidates(&kinds, &namespace.codec, &learn, &judge, population).into_iter().next();
         let written = best.and_then(|best| trained.written_by(index, &best.rule, best.dictionary.as_deref()));
         trained = written.unwrap_or(trained);
     }

@@ -17,7 +17,7 @@ pub(crate) struct Train {
 pub(crate) fn resolve(flags: TrainFlags) -> anyhow::Result<Train> {
     let codec = flags.codec.as_deref();
     if let Some(codec) = codec.filter(|codec| *codec != "auto" && Kinds::default().find(codec).is_none()) {
-        bail!("there is no codec {codec}; there are zstd, fsst, hex, uuid, and auto");
+        bail!("there is no codec {codec}; there are zstd, fsst, fields, hex, uuid, and auto");
     }
     Ok(Train { target: target::resolve(&flags.upstream), codec: codec.map(CodecRule::named), flags })
 }

@@ -29,7 +29,7 @@ pub(crate) struct TrainFlags {
     #[arg(long, value_name = "KEYS")]
     pub(crate) namespace: Vec<String>,
 
-    /// Another codec than the layout names, for the namespaces given: zstd, fsst, hex, uuid, auto
+    /// Another codec than the layout names, for the namespaces given: zstd, fsst, fields, hex, uuid, auto
     #[arg(long, value_name = "CODEC", requires = "namespace")]
     pub(crate) codec: Option<String>,
 

@@ -9,6 +9,7 @@
 //! | --- | --- | --- |
 //! | [`zstd`] | text and records that repeat each other | trained, or none for large values |
 //! | [`fsst`] | short text, where microseconds matter more | trained: a table of symbols |
+//! | [`fields`] | hashes that have the same fields | trained: a list of names |
 //! | [`hex`] | lower-case hexadecimal text | none |
 //! | [`uuid`] | uuids as text | none |
 //!
@@ -16,6 +17,7 @@
 
 mod dictionary;
 mod error;
+pub mod fields;
 pub mod fsst;
 pub mod hex;
 mod large;
@@ -44,6 +46,8 @@ pub use value::Stored;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::collection::{CollectionKind, FieldNames};
+
 /// Shortens values, and gives back exactly those. Shared by all threads.
 pub trait Codec: Debug + Send + Sync {
     /// Appends the value's payload to `out`; false where it has none, and whatever was appended is dropped then.
@@ -64,6 +68,11 @@ pub trait Codec: Debug + Send + Sync {
 
     /// The longest value that it takes, in bytes. Longer ones are left to plain zstd.
     fn max_len(&self) -> usize;
+
+    /// The names of fields that hashes are written without, where that is all it does: fields can be changed then as they lie.
+    fn field_names(&self) -> Option<&FieldNames> {
+        None
+    }
 }
 
 /// How much time encoding a value may take.
@@ -105,6 +114,11 @@ pub trait CodecKind: Debug + Send + Sync {
         false
     }
 
+    /// Whether it is for values of such keys; none are strings.
+    fn is_for(&self, _collection: Option<CollectionKind>) -> bool {
+        true
+    }
+
     /// Whether training makes it better, or of use at all.
     fn learns(&self, _options: &Options) -> bool {
         self.needs_training()
@@ -117,7 +131,13 @@ pub struct Kinds(Vec<Arc<dyn CodecKind>>);
 
 impl Default for Kinds {
     fn default() -> Self {
-        Self(vec![Arc::new(zstd::Zstd), Arc::new(fsst::Fsst), Arc::new(hex::Hex), Arc::new(uuid::Uuid)])
+        Self(vec![
+            Arc::new(zstd::Zstd),
+            Arc::new(fsst::Fsst),
+            Arc::new(fields::Fields),
+            Arc::new(hex::Hex),
+            Arc::new(uuid::Uuid),
+        ])
     }
 }
 
@@ -127,6 +147,13 @@ impl Kinds {
     pub fn with(mut self, kind: Arc<dyn CodecKind>) -> Self {
         self.0.retain(|known| known.name() != kind.name());
         self.0.push(kind);
+        self
+    }
+
+    /// Those for values of such keys; none are strings.
+    #[must_use]
+    pub fn for_values_of(mut self, collection: Option<CollectionKind>) -> Self {
+        self.0.retain(|kind| kind.is_for(collection));
         self
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::large::{self, LARGE_SLOT};
 use super::{Codec, CodecError, CodecRule, DictionaryId, Effort, Kinds, Owner};
+use crate::collection::FieldNames;
 
 /// The greatest number that a slot can have.
 pub const MAX_SLOT: u8 = LARGE_SLOT - 1;
@@ -168,6 +169,12 @@ impl Codecs {
         let number = self.writes?;
         let codec = self.find(number).ok()?;
         Some(if len > codec.max_len() { LARGE_SLOT } else { number })
+    }
+
+    /// The names of fields that hashes are written without, and the slot of the codec that has them.
+    pub(crate) fn field_names(&self) -> Option<(u8, &FieldNames)> {
+        let number = self.writes?;
+        Some((number, self.find(number).ok()?.field_names()?))
     }
 
     /// Appends the payload of a value to `out`; false where it has none.

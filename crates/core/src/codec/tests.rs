@@ -4,6 +4,7 @@ use std::slice;
 use proptest::prelude::*;
 
 use super::*;
+use crate::collection::Collection;
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Namespace, NamespaceIndex};
 use crate::template::Template;
@@ -227,6 +228,65 @@ fn what_is_written_in_a_hurry_is_read_as_ever_and_little_longer() {
     assert!(full <= quick && quick < full * 13 / 10 && quick < plain / 2, "{full}, {quick}, {plain}");
 }
 
+fn session(number: usize) -> Vec<u8> {
+    let names = ["uid", "ip", "ua", "7", "a rare one"];
+    let kept = names.iter().filter(|name| **name != "a rare one" || number.is_multiple_of(900));
+    let texts = kept.flat_map(|name| [name.as_bytes().to_vec(), format!("v{number}").into_bytes()]).collect();
+    Collection::of_texts(CollectionKind::Hash, texts).packed()
+}
+
+#[test]
+fn hashes_are_kept_without_the_names_that_they_have_in_common() {
+    let values: Vec<Vec<u8>> = (0..1000).map(session).collect();
+    let template = Template::parse("sess:{id:int}").unwrap();
+    let owner = Owner::new(slice::from_ref(&template), b"sess:1");
+    let samples: Vec<Sample<'_>> = values.iter().map(|value| Sample { owner, value }).collect();
+    let lists = fields::Fields.train(&samples, &Options::default());
+    assert_eq!(lists, [b"\x03uid\x02ip\x02ua\xd7\x0aa rare one".to_vec()]);
+    let file = "[[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { span = 8 }\nvalue_limit = 256\ncodec = 'fields'\n";
+    let layout = Layout::parse_file(file).unwrap();
+    assert_eq!(layout.namespaces()[0].codecs.written(), None, "it waits for its training");
+    let layout = layout.written_by(NamespaceIndex(0), &CodecRule::named("fields"), Some(&lists[0])).unwrap();
+    let namespace = &layout.namespaces()[0];
+    for value in &values {
+        for at in [None, Some(1_900_000_000_000)] {
+            let saved = 7 + if value.windows(4).any(|bytes| bytes == b"rare") { 10 } else { 0 };
+            // The tag stands where the head stood, or is that of the expiry.
+            let len = crate::frame::raw_len(value, at) - saved - usize::from(at.is_some());
+            assert_eq!(round_trip(namespace, b"sess:1", value, at), len, "{}", value.escape_ascii());
+        }
+    }
+    let strange = Collection::of_texts(CollectionKind::Hash, vec![b"5".to_vec(), b"v".to_vec()]).packed();
+    for value in [&b"B\x01"[..], b"", b"text", b"@\x01a", b"C\x02ip\x01v", b"\x42\xc0\x05\x01v", &strange] {
+        let Stored::InPlace(stored) = namespace.encode(b"sess:1", value, None) else { panic!("not spilled") };
+        assert_eq!(stored, value, "it stays as it is");
+    }
+    let long = [&b"\x42\x03uid\xc9\x00\x02\x00\x00"[..], &[b'x'; 0x20000]].concat();
+    round_trip(namespace, b"sess:1", &long, None);
+}
+
+#[test]
+fn names_are_learnt_from_hashes_alone_and_at_most_48_of_them() {
+    let template = Template::parse("sess:{id:int}").unwrap();
+    let owner = Owner::new(slice::from_ref(&template), b"sess:1");
+    let train = |values: &[Vec<u8>]| {
+        let samples: Vec<Sample<'_>> = values.iter().map(|value| Sample { owner, value }).collect();
+        fields::Fields.train(&samples, &Options::default())
+    };
+    assert!(train(&[session(1), session(2), b"text".to_vec()]).is_empty());
+    assert!(train(&[session(1)]).is_empty(), "nothing is there twice");
+    assert!(train(&[]).is_empty());
+    let of = |names: Vec<String>| {
+        let texts = names.into_iter().flat_map(|name| [name.into_bytes(), b"v".to_vec()]).collect();
+        Collection::of_texts(CollectionKind::Hash, texts).packed()
+    };
+    let many = of((0..60).map(|i| format!("{}{i:02}", "n".repeat(1 + i / 30))).collect());
+    let [list] = train(&[many.clone(), many]).try_into().unwrap();
+    let names = FieldNames::read(&list).unwrap();
+    let is_short = |name: &str| names.packed_name(name.as_bytes()).len() == 1;
+    assert!(is_short("nn30") && is_short("nn59") && !is_short("n29"), "the long ones save more");
+}
+
 fn any_value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..400),
@@ -262,5 +322,6 @@ proptest! {
             let _ = kind.open(&Options::default(), Some(&payload));
         }
         let _ = fsst::Fsst.open(&Options::default(), Some(&payload));
+        let _ = fields::Fields.open(&Options::default(), Some(&payload));
     }
 }

@@ -6,15 +6,19 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`packed`] | a collection as one value, and back |
+//! | `field_names` | a packed hash in which names that all hashes of a namespace have take one byte |
 //! | `payload` | a collection as DUMP gives it, and RESTORE takes it |
 //! | `set` | a set |
 //! | `hash` | a hash |
 
+mod field_names;
 mod hash;
 pub mod packed;
 mod payload;
 mod set;
 
+pub(crate) use field_names::packed_names;
+pub use field_names::{FieldNames, MOST_FIELD_NAMES};
 pub use hash::{Field, Hash};
 pub use payload::FieldExpiryForm;
 pub use set::Set;

@@ -31,17 +31,17 @@ use crate::number::parse_integer;
 
 const SET: u8 = 0x40;
 const INTEGERS: u8 = 0x41;
-const HASH: u8 = 0x42;
-const EXPIRING_HASH: u8 = 0x43;
-const PASSING_HASH: u8 = 0x44;
+pub(super) const HASH: u8 = 0x42;
+pub(super) const EXPIRING_HASH: u8 = 0x43;
+pub(super) const PASSING_HASH: u8 = 0x44;
 
-const INTEGER: u8 = 0xC0;
+pub(super) const INTEGER: u8 = 0xC0;
 const LENGTH_2: u8 = 0xC8;
 const LENGTH_4: u8 = 0xC9;
-const SMALL_INTEGER: u8 = 0xD0;
+pub(super) const SMALL_INTEGER: u8 = 0xD0;
 
 /// Integers below this take one byte.
-const SMALL_INTEGERS: i64 = 48;
+pub(super) const SMALL_INTEGERS: i64 = 48;
 
 /// Why bytes are no packed collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +58,12 @@ pub enum PackedError {
     /// A member is there twice, or is out of order.
     #[error("a packed collection has a member twice")]
     Twice,
+    /// A name is none of the list, or stands in another form than the one that it has.
+    #[error("a field's name stands as none does")]
+    Name,
+    /// There is more than was ever packed.
+    #[error("it is longer than what is packed so")]
+    Long,
 }
 
 impl Collection {
@@ -206,7 +212,7 @@ fn write_number(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-struct Reader<'a>(&'a [u8]);
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8], PackedError> {
@@ -219,29 +225,48 @@ impl<'a> Reader<'a> {
         Ok(self.take(1)?[0])
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.0.is_empty()
     }
 
-    fn text(&mut self) -> Result<Vec<u8>, PackedError> {
-        let number = |number: i64| itoa::Buffer::new().format(number).as_bytes().to_vec();
-        let head = self.byte()?;
-        let len = match head {
-            0..INTEGER => usize::from(head),
-            INTEGER..LENGTH_2 => {
-                let bytes = self.take(usize::from(head - INTEGER) + 1)?;
-                let sign = if bytes[0] & 0x80 == 0 { 0 } else { -1 };
-                return Ok(number(bytes.iter().fold(sign, |number, byte| number << 8 | i64::from(*byte))));
+    /// The text that comes next, as it stands.
+    pub(super) fn packed_text(&mut self) -> Result<&'a [u8], PackedError> {
+        let more = match *self.0 {
+            [] => return Err(PackedError::Short),
+            [head @ 0..INTEGER, ..] => usize::from(head),
+            [head @ INTEGER..LENGTH_2, ..] => usize::from(head - INTEGER) + 1,
+            [LENGTH_2, high, low, ..] => 2 + usize::from(u16::from_be_bytes([high, low])),
+            [LENGTH_4, a, b, c, d, ..] => {
+                let len = usize::try_from(u32::from_be_bytes([a, b, c, d])).map_err(|_| PackedError::Member)?;
+                len.saturating_add(4)
             }
-            LENGTH_2 => usize::from(u16::from_be_bytes([self.byte()?, self.byte()?])),
-            LENGTH_4 => {
-                let len = u32::from_be_bytes([self.byte()?, self.byte()?, self.byte()?, self.byte()?]);
-                usize::try_from(len).map_err(|_| PackedError::Member)?
-            }
-            SMALL_INTEGER.. => return Ok(number(i64::from(head - SMALL_INTEGER))),
+            [LENGTH_2 | LENGTH_4, ..] => return Err(PackedError::Short),
+            [SMALL_INTEGER..=u8::MAX, ..] => 0,
             _ => return Err(PackedError::Member),
         };
-        Ok(self.take(len)?.to_vec())
+        self.take(more.saturating_add(1))
+    }
+
+    pub(super) fn text(&mut self) -> Result<Vec<u8>, PackedError> {
+        let number = |number: i64| itoa::Buffer::new().format(number).as_bytes().to_vec();
+        let packed = self.packed_text()?;
+        Ok(match packed[0] {
+            0..INTEGER => packed[1..].to_vec(),
+            LENGTH_2 => packed[3..].to_vec(),
+            LENGTH_4 => packed[5..].to_vec(),
+            head @ SMALL_INTEGER.. => number(i64::from(head - SMALL_INTEGER)),
+            _ => {
+                let sign = if packed[1] & 0x80 == 0 { 0 } else { -1 };
+                number(packed[1..].iter().fold(sign, |number, byte| number << 8 | i64::from(*byte)))
+            }
+        })
+    }
+
+    /// The number that comes next, as it stands.
+    pub(super) fn packed_number(&mut self) -> Result<&'a [u8], PackedError> {
+        let before = self.0;
+        self.number()?;
+        Ok(&before[..before.len() - self.0.len()])
     }
 
     fn number(&mut self) -> Result<u64, PackedError> {

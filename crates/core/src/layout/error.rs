@@ -182,6 +182,17 @@ pub enum Problem {
         /// What there is.
         known: String,
     },
+    /// A codec for values of another type.
+    #[error(
+        "`codec = {codec:?}` is for another `type` than {of:?}; \"auto\" has the best of those that fit chosen by \
+         measurement"
+    )]
+    CodecOfType {
+        /// The codec.
+        codec: String,
+        /// The type of the namespace's keys.
+        of: String,
+    },
     /// Neither a name nor a table.
     #[error("`codec` is a name, \"zstd\", or a table of a name and whole numbers, {{ name = \"zstd\", level = 12 }}")]
     CodecForm,

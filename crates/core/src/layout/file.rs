@@ -220,6 +220,12 @@ impl Reader<'_> {
             placement = placement.with_codec();
         }
         let kind = self.kinds.and_then(|kinds| kinds.find(&codec.name));
+        if kind.is_some_and(|kind| !kind.is_for(placement.collection())) {
+            let of = placement.collection().map_or("string", CollectionKind::name).to_owned();
+            let problem = Problem::CodecOfType { codec: codec.name, of };
+            errors.push(self.error(&codec_span.unwrap_or_default(), problem));
+            return None;
+        }
         Some(FileNamespace {
             placement: noted(self.with_text_table(&keys, placement, entry.text_table), errors)?,
             value_limit: value_limit?,

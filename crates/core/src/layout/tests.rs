@@ -219,7 +219,12 @@ fn mistakes_are_named_with_their_line() {
     );
     assert_eq!(
         at("page:{path}", "codec = \"zsdt\""),
-        "line 4, column 9: `codec = \"zsdt\"`: there are \"zstd\", \"fsst\", \"hex\", \"uuid\", and \"auto\" to have the best of them chosen by measurement"
+        "line 4, column 9: `codec = \"zsdt\"`: there are \"zstd\", \"fsst\", \"fields\", \"hex\", \"uuid\", and \"auto\" to have the best of them chosen by measurement"
+    );
+    assert_eq!(
+        at("tags:{id:int}", "type = \"set\"\nbucket = { span = 8 }\ncodec = \"fields\""),
+        "line 6, column 9: `codec = \"fields\"` is for another `type` than \"set\"; \"auto\" has the best of those that fit \
+         chosen by measurement"
     );
     assert_eq!(
         at("page:{path}", "codec = { name = \"zstd\", level = 30 }"),

@@ -3,6 +3,7 @@
 use std::slice;
 
 use keyfold_core::codec::{self, Candidate, CodecRule};
+use keyfold_core::collection::CollectionKind;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::Namespace;
 use keyfold_core::memory::ValueShape;
@@ -37,10 +38,16 @@ pub struct Coding {
     lengths: Lengths,
 }
 
-/// The codecs that make a family's values shorter, the best first and one of each kind; `keys` is how many the family
-/// has.
-pub fn weigh(template: &Template, records: &[Record], keys: u64, stopwatch: Stopwatch<'_>) -> Vec<Coding> {
-    let judge = Judge::new(slice::from_ref(template), records);
+/// The codecs that make a family's values shorter, strings or such collections, the best first and one of each kind; `keys` is
+/// how many the family has.
+pub fn weigh(
+    template: &Template,
+    collection: Option<CollectionKind>,
+    records: &[Record],
+    keys: u64,
+    stopwatch: Stopwatch<'_>,
+) -> Vec<Coding> {
+    let judge = Judge::new(slice::from_ref(template), collection, records);
     let mut best: Vec<Candidate> = Vec::new();
     for candidate in judge.candidates(&CodecRule::named("auto"), keys) {
         let is_another = best.iter().all(|other| other.rule.name != candidate.rule.name);

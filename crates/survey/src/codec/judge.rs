@@ -4,6 +4,7 @@
 //! `keyfold train` which codec values are written by; so what a plan names is trained when it is carried out.
 
 use keyfold_core::codec::{self, Candidate, CodecRule, Kinds, Owner, Sample};
+use keyfold_core::collection::CollectionKind;
 use keyfold_core::frame::Frame;
 use keyfold_core::layout::{Layout, Namespace, NamespaceIndex, keys_line};
 use keyfold_core::template::Template;
@@ -50,6 +51,7 @@ pub struct Judged {
 /// Values of one namespace, told apart into those that train and those that judge.
 pub(super) struct Judge<'r> {
     templates: &'r [Template],
+    collection: Option<CollectionKind>,
     pub(super) train: Vec<&'r Record>,
     pub(super) held_out: Vec<&'r Record>,
     /// The mean of the values that judge, as they are, in bytes.
@@ -57,10 +59,10 @@ pub(super) struct Judge<'r> {
 }
 
 impl<'r> Judge<'r> {
-    pub(super) fn new(templates: &'r [Template], records: &'r [Record]) -> Self {
+    pub(super) fn new(templates: &'r [Template], collection: Option<CollectionKind>, records: &'r [Record]) -> Self {
         let judges = |record: &&Record| xxh3_64_with_seed(&record.key, 6).is_multiple_of(JUDGES);
         let (held_out, train): (Vec<&Record>, Vec<&Record>) = records.iter().partition(judges);
-        let mut judge = Self { templates, train, held_out, raw_bytes: 0.0 };
+        let mut judge = Self { templates, collection, train, held_out, raw_bytes: 0.0 };
         let bytes = codec::stored_bytes(None, &judge.samples(&judge.held_out));
         judge.raw_bytes = bytes as f64 / judge.held_out.len().max(1) as f64;
         judge
@@ -78,7 +80,8 @@ impl<'r> Judge<'r> {
             return Vec::new();
         }
         let (train, held_out) = (self.samples(&self.train), self.samples(&self.held_out));
-        codec::candidates(&Kinds::default(), rule, &train, &held_out, keys)
+        let kinds = Kinds::default().for_values_of(self.collection);
+        codec::candidates(&kinds, rule, &train, &held_out, keys)
     }
 
     /// Whether it saves enough to be taken at all.
@@ -89,7 +92,8 @@ impl<'r> Judge<'r> {
     /// A namespace whose values a candidate writes; none where no layout takes the templates.
     pub(super) fn namespace(&self, candidate: &Candidate) -> Option<Namespace> {
         let keys = keys_line(self.templates);
-        let file = format!("[[namespace]]\n{keys}\nbucket = {{ count = 2 }}\ncodec = {}\n", candidate.rule);
+        let kind = self.collection.map_or(String::new(), |kind| format!("type = \"{}\"\n", kind.name()));
+        let file = format!("[[namespace]]\n{keys}\n{kind}bucket = {{ count = 2 }}\ncodec = {}\n", candidate.rule);
         let layout = Layout::parse_file(&file).ok()?;
         let layout = layout.written_by(NamespaceIndex(0), &candidate.rule, candidate.dictionary.as_deref())?;
         layout.namespaces().first().cloned()

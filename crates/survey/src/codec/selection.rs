@@ -34,7 +34,7 @@ pub fn select(
     force: bool,
     stopwatch: Stopwatch<'_>,
 ) -> Selection {
-    let judge = Judge::new(&namespace.keys, records);
+    let judge = Judge::new(&namespace.keys, namespace.collection(), records);
     let current_bytes = in_force.filter(|known| known.codecs.written().is_some()).map(|known| {
         let stored = judge.held_out.iter().map(|record| known.encode_own(&record.key, &record.value).len());
         stored.sum::<usize>() as f64 / judge.held_out.len().max(1) as f64

@@ -67,7 +67,7 @@ impl Family {
             |sampled: &SampledKey| Record { key: sampled.key.clone(), value: values[sampled.key.as_ref()].into() };
         let records: Vec<Record> = wanted(&self.sample, most_bytes).into_iter().map(record).collect();
         let timed = records.len().min(400) as f64;
-        weigh(&self.template, &records, KEYS, &mut |work| {
+        weigh(&self.template, None, &records, KEYS, &mut |work| {
             work();
             US * timed
         })
