@@ -47,6 +47,7 @@ mod contention;
 mod damage;
 mod encoding;
 mod evicting;
+mod field_names;
 mod folding;
 mod frozen;
 mod half_way;

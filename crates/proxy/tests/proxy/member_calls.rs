@@ -99,12 +99,12 @@ fn command(random: &mut Random, most: u64) -> Vec<Vec<u8>> {
     }
 }
 
-fn send(wire: &mut Wire, command: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn send(wire: &mut Wire, command: &[Vec<u8>]) -> Vec<u8> {
     wire.call(&command.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap()
 }
 
 /// All members, or fields with their values, and whether the key expires.
-fn content(wire: &mut Wire, key: &str, is_hash: bool) -> (Vec<Vec<Vec<u8>>>, bool) {
+pub(crate) fn content(wire: &mut Wire, key: &str, is_hash: bool) -> (Vec<Vec<Vec<u8>>>, bool) {
     let reply = wire.ask(&[if is_hash { b"HGETALL" } else { b"SMEMBERS" }, key.as_bytes()]).unwrap();
     let all: Vec<Vec<u8>> = reply.elements().unwrap().iter().map(|element| element.bytes().unwrap().to_vec()).collect();
     let mut all: Vec<Vec<Vec<u8>>> = all.chunks(if is_hash { 2 } else { 1 }).map(<[_]>::to_vec).collect();
@@ -120,7 +120,7 @@ fn same(plain: &mut Wire, folded: &mut Wire, what: &str) {
     }
 }
 
-fn calls(server: &Server, command: &str) -> u64 {
+pub(crate) fn calls(server: &Server, command: &str) -> u64 {
     let stats = call(&mut server.connect().unwrap(), "INFO commandstats");
     let head = format!("cmdstat_{command}:calls=");
     let line = stats.lines().find_map(|line| line.strip_prefix(&head)?.split(',').next());

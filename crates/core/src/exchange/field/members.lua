@@ -1,10 +1,12 @@
--- What to do, the type, and members; or fields with values. Answers how many are new, or were there.
-local what, is_hash, done = argv[at + 3], argv[at + 4] == 'hash', 0
+-- What to do, the type, and members; or fields with values. Answers how many are new, or were there. The tag of a codec instead of
+-- the type is for a hash that it writes without the names of its fields; those that are given are packed as they are there.
+local what, is_hash, names, done = argv[at + 3], argv[at + 4] ~= 'set', tonumber(argv[at + 4]), 0
 local words = at + 2 + argv[at + 2]
 local head = value and (string.byte(value) or 0)
 local are_integers = head == 65
-if number or head and head ~= (is_hash and 66 or 64) and not (are_integers and not is_hash) then
-  -- Fields that expire among them, or what is none such.
+local head_of_hash, new_hash = names and 69 or 66, names and 'E' or 'B'
+if number or head and (head ~= (is_hash and head_of_hash or 64) and not (are_integers and not is_hash) or coded ~= names) then
+  -- Fields that expire among them, what another codec wrote or none, or what is none such.
   unsure = true
 elseif what == 'ADD' and not is_hash then
   local packed = value
@@ -59,7 +61,7 @@ elseif what == 'REMOVE' then
   unsure = value and not packed
   if packed and done > 0 then value, changed = #packed > 1 and packed, true end
 elseif what == 'COUNT' then
-  local packed = value or 'B'
+  local packed = value or new_hash
   local from, last, to = find(packed, argv[at + 5], true)
   local old = from and integer_of(string.sub(packed, last + 1, to)) or not from and from ~= false and 0
   local sum = old and old + integer_of(argv[at + 6])
@@ -69,10 +71,10 @@ elseif what == 'COUNT' then
     local name = argv[at + 5]
     value = from and string.sub(packed, 1, last) .. integer_text(sum) .. string.sub(packed, to + 1)
       or packed .. name .. integer_text(sum)
-    done, changed = sum, true
+    done, changed, coded = sum, true, names
   end
 else
-  local packed = value or 'B'
+  local packed = value or new_hash
   for word = at + 5, words, 2 do
     local from, last, to = find(packed, argv[word], true)
     if from == false then packed = false break end
@@ -83,6 +85,6 @@ else
     end
   end
   unsure = not packed
-  if changed and packed then value = packed end
+  if changed and packed then value, coded = packed, names end
 end
 answer = done

@@ -23,11 +23,15 @@
 //! command is worked out ([`Outcome::work_out`]) as if there were no script. So errors are worded in one place.
 //!
 //! What a script is not asked for at all: arguments that are wrong or odd (an expiry that is over), keys that are being
-//! moved, namespaces that write by a codec.
+//! moved, namespaces that write by a codec. The codec [`fields`](crate::codec::fields) is the exception: names of fields are
+//! sent as its values have them, with the tag of those (`coded.lua`); what has another tag, or none, is left as it is.
+
+use std::borrow::Cow;
 
 use crate::admin::scratch_key;
-use crate::collection::CollectionKind;
+use crate::codec::Codecs;
 use crate::collection::packed::packed_text;
+use crate::collection::{CollectionKind, FieldNames};
 use crate::command::Id;
 use crate::exchange::outcome::Outcome;
 use crate::exchange::script::{Script, without_place};
@@ -46,6 +50,7 @@ const SCRIPT: Script = Script {
         include_str!("number_of.lua"),
         include_str!("run.lua"),
         include_str!("frame.lua"),
+        include_str!("coded.lua"),
         include_str!("each.lua"),
         "elseif name == 'ADD' then\n",
         include_str!("counter.lua"),
@@ -66,14 +71,15 @@ const SCRIPT: Script = Script {
         include_str!("on_scratch.lua"),
         include_str!("end.lua"),
         include_str!("framed.lua"),
+        include_str!("coded_again.lua"),
         include_str!("store.lua"),
         include_str!("return.lua"),
     ),
-    sha: b"a3d2aa81bf2dcb77bfc9d2daf1ac5792273d4c68",
+    sha: b"986c413cb219e4ba33b0fa2f9b03b594c12f03fd",
 };
 
 /// How each call begins, behind the number of its arguments.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\na3d2aa81bf2dcb77bfc9d2daf1ac5792273d4c68\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n986c413cb219e4ba33b0fa2f9b03b594c12f03fd\r\n";
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
@@ -108,6 +114,52 @@ enum Reading {
     Flag,
     /// Any integer is OK.
     Done,
+}
+
+/// How the sets or hashes of a namespace are kept.
+#[derive(Clone, Copy, Debug)]
+enum Form<'n> {
+    /// Packed.
+    Whole(CollectionKind),
+    /// As hashes without the names of a list, by a codec whose values have this tag.
+    Short(u8, &'n FieldNames),
+}
+
+impl<'n> Form<'n> {
+    /// None where they are written by a codec that the script knows nothing of.
+    fn of(kind: CollectionKind, codecs: &'n Codecs) -> Option<Self> {
+        if codecs.written().is_none() {
+            return Some(Self::Whole(kind));
+        }
+        let (slot, names) = codecs.field_names().filter(|_| kind == CollectionKind::Hash)?;
+        Some(Self::Short(frame::coded_tag(slot)?, names))
+    }
+
+    fn kind(self) -> CollectionKind {
+        match self {
+            Self::Whole(kind) => kind,
+            Self::Short(..) => CollectionKind::Hash,
+        }
+    }
+
+    /// What the script knows it by.
+    fn word(self) -> Cow<'static, str> {
+        match self {
+            Self::Whole(kind) => Cow::Borrowed(kind.name()),
+            Self::Short(tag, _) => Cow::Owned(tag.to_string()),
+        }
+    }
+
+    /// A member, or the name of a field, as it stands there; none for what would make a hash longer than it is without the codec.
+    fn member(self, text: &[u8], is_removed: bool) -> Option<Vec<u8>> {
+        match self {
+            Self::Whole(_) => Some(packed_text(text)),
+            Self::Short(_, names) => {
+                let packed = names.packed_name(text);
+                (is_removed || packed.len() <= packed_text(text).len()).then_some(packed)
+            }
+        }
+    }
 }
 
 /// One such write under way.
@@ -146,10 +198,10 @@ impl Call {
             _ if !place.kind.is_field() => None,
             // Integers are stored without a codec.
             Id::Incr | Id::Decr | Id::Incrby | Id::Decrby => Self::increment(args),
-            _ if codec_writes => None,
             _ if let Some(kind) = place.kind.collection() => {
-                Self::on_members(command, kind, args, namespace.value_limit)
+                Self::on_members(command, Form::of(kind, &namespace.codecs)?, args, namespace.value_limit)
             }
+            _ if codec_writes => None,
             Id::Set => Self::replace(SetForm::Set, args, place, env),
             Id::Setnx => Self::replace(SetForm::Setnx, args, place, env),
             Id::Setex => Self::replace(SetForm::Setex, args, place, env),
@@ -188,8 +240,8 @@ impl Call {
         }
     }
 
-    /// What carries out a command on a packed set or hash whose value may be so long.
-    fn on_members(command: Id, kind: CollectionKind, args: &[&[u8]], longest: usize) -> Option<Self> {
+    /// What carries out a command on sets or hashes that are kept in this form, and may be so long.
+    fn on_members(command: Id, form: Form<'_>, args: &[&[u8]], longest: usize) -> Option<Self> {
         let (of, what, reading) = match command {
             Id::Sadd => (CollectionKind::Set, "ADD", Reading::Integer),
             Id::Srem => (CollectionKind::Set, "REMOVE", Reading::Integer),
@@ -210,11 +262,15 @@ impl Call {
             && longest <= MOST_VALUE_BYTES
             && texts.len().saturating_mul(longest) <= MOST_BYTES_GONE_OVER;
         let fits = is_quick && texts.iter().map(|text| text.len()).sum::<usize>() <= longest;
-        (of == kind && is_right && fits).then(|| {
-            let mut call = Self::new("MEMBERS", reading, [what.as_bytes(), kind.name().as_bytes()]);
-            call.words.extend(texts.iter().map(|text| packed_text(text)));
-            call
-        })
+        if of != form.kind() || !is_right || !fits {
+            return None;
+        }
+        let mut call = Self::new("MEMBERS", reading, [what.as_bytes(), form.word().as_bytes()]);
+        for (index, text) in texts.iter().enumerate() {
+            let is_value = of == CollectionKind::Hash && what != "REMOVE" && index % 2 == 1;
+            call.words.push(if is_value { packed_text(text) } else { form.member(text, what == "REMOVE")? });
+        }
+        Some(call)
     }
 
     fn on_scratch(reading: Reading, args: &[&[u8]]) -> Self {
