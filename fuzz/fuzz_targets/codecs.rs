@@ -6,6 +6,7 @@ use std::panic;
 use std::sync::{LazyLock, Once};
 
 use keyfold_core::codec::{CodecRule, Kinds, LARGE_SLOT, Options, Owner, Stored};
+use keyfold_core::collection::{Collection, CollectionKind};
 use keyfold_core::frame::{self, Body, Frame};
 use keyfold_core::layout::{Layout, Namespace};
 use keyfold_core::template::Template;
@@ -37,6 +38,12 @@ codec = "hex"
 [[namespace]]
 keys = "e:{one}"
 codec = "uuid"
+
+[[namespace]]
+keys = "f:{one}"
+type = "hash"
+bucket = { count = 4 }
+codec = "fields"
 "#;
 
 /// No value of a payload of this length may be longer, in bytes.
@@ -50,6 +57,11 @@ static TRAINED: LazyLock<Layout> = LazyLock::new(|| {
 });
 
 fn record(number: usize) -> (Vec<u8>, Vec<u8>) {
+    if number.is_multiple_of(7) {
+        let texts = ["id", &number.to_string(), "role", ["admin", "editor"][number % 2], "", "7", "5", "10.0.0.1"];
+        let texts = texts.map(|text| text.as_bytes().to_vec()).to_vec();
+        return (format!("f:{number}").into_bytes(), Collection::of_texts(CollectionKind::Hash, texts).packed());
+    }
     let head = ["a:x:", "b:", "c:"][number % 3];
     let value = format!(
         "{{\"id\":{number},\"name\":\"User {}\",\"role\":\"{}\",\"x\":\"\0\u{1}\"}}",
@@ -68,13 +80,15 @@ fuzz_target!(|data: &[u8]| {
     let Some((&len, rest)) = rest.split_first() else { return };
     let (text, bytes) = rest.split_at(usize::from(len).min(rest.len()));
     hostile_dictionary(bytes, text);
-    for (namespace, head) in TRAINED.namespaces().iter().zip(["a:x:", "b:", "c:", "d:", "e:"]) {
+    for (namespace, head) in TRAINED.namespaces().iter().zip(["a:x:", "b:", "c:", "d:", "e:", "f:"]) {
         let key = [head.as_bytes(), text].concat();
         if namespace.keys.iter().all(|template| template.texts(&key).is_none()) {
             continue;
         }
         hostile_payload(namespace, &key, bytes);
         comes_back(namespace, &key, bytes);
+        comes_back(namespace, &key, &[b"B", bytes].concat());
+        comes_back(namespace, &key, &[b"C", bytes].concat());
         // Values that name their key, and repeat themselves.
         comes_back(namespace, &key, &[text, bytes, text, bytes].concat());
         if mode & 1 == 1 {

@@ -1,22 +1,28 @@
-//! *fields*: hashes without the names of fields that nearly all of them have ([`FieldNames`]).
+//! *fields*: hashes without what they have in common: names of fields, values that come again and again; and tokens and addresses as
+//! the bytes that they stand for ([`Vocabulary`]).
 //!
-//! It makes them less short than zstd does; but a field can be changed without the others being decoded, so that a server's script
-//! does it ([`crate::exchange`]). A dictionary is the list of names, as it is stored there.
+//! A field can be changed without the others being decoded, so that a server's script does it ([`crate::exchange`]). A dictionary is
+//! the vocabulary, as it is stored there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Codec, CodecError, CodecKind, Options, Owner, Sample};
-use crate::collection::{CollectionKind, FieldNames, MOST_FIELD_NAMES, packed_names};
+use crate::collection::{CollectionKind, MOST_NAMES, MOST_VALUES, Vocabulary, packed_fields, unlisted_len};
 
 /// The longest value, in bytes.
 const MAX_LEN: usize = 64 * 1024;
 
-/// A name that fewer hashes have isn't learnt: it would be another's by chance.
-const FEWEST: usize = 2;
+/// A name that is there less often isn't learnt, nor is a value: it would be there by chance.
+const FEWEST_NAMES: usize = 2;
+const FEWEST_VALUES: usize = 8;
 
-/// Longer names are no names.
-const LONGEST_NAME: usize = 255;
+/// Nor is a value that fewer than one in so many hashes have: it costs more in the dictionary than it saves.
+const RAREST_VALUE: usize = 1000;
+
+/// Longer texts aren't learnt, nor values shorter than three bytes with their length.
+const LONGEST: usize = 0xC0;
+const SHORTEST_VALUE: usize = 3;
 
 /// The kind.
 #[derive(Debug)]
@@ -36,33 +42,51 @@ impl CodecKind for Fields {
     }
 
     fn open(&self, _options: &Options, dictionary: Option<&[u8]>) -> Result<Arc<dyn Codec>, CodecError> {
-        let list = dictionary.ok_or_else(|| CodecError::payload("it has no names; train them with `keyfold train`"))?;
-        let names = FieldNames::read(list);
-        let names = names.map_err(|error| CodecError::payload(format!("the list of names is damaged: {error}")))?;
-        Ok(Arc::new(FieldsCodec(names)))
+        let list =
+            dictionary.ok_or_else(|| CodecError::payload("it has no vocabulary; train one with `keyfold train`"))?;
+        let vocabulary = Vocabulary::read(list);
+        let damaged = |error| CodecError::payload(format!("its vocabulary is damaged: {error}"));
+        Ok(Arc::new(FieldsCodec(vocabulary.map_err(damaged)?)))
     }
 
-    /// The names that save the most, the most frequent first; nothing from values that aren't all hashes.
+    /// The names that save the most, and those with the values that do; nothing from values that aren't all hashes.
     fn train(&self, samples: &[Sample<'_>], _options: &Options) -> Vec<Vec<u8>> {
-        let mut counts: HashMap<&[u8], usize> = HashMap::new();
+        let [mut names, mut values] = [(); 2].map(|()| HashMap::<&[u8], usize>::new());
         for Sample { value, .. } in samples {
-            let Some(names) = packed_names(value) else { return Vec::new() };
-            names.into_iter().for_each(|name| *counts.entry(name).or_default() += 1);
+            let Some(fields) = packed_fields(value) else { return Vec::new() };
+            for [name, value] in fields {
+                *names.entry(name).or_default() += 1;
+                *values.entry(value).or_default() += 1;
+            }
         }
-        let mut names: Vec<(&[u8], usize)> = counts.into_iter().collect();
-        names.retain(|(name, count)| *count >= FEWEST && name.len() <= LONGEST_NAME);
+        values.retain(|value, count| {
+            *count >= FEWEST_VALUES
+                && *count * RAREST_VALUE >= samples.len()
+                && value.len() >= SHORTEST_VALUE
+                && usize::from(value[0]) < LONGEST
+        });
         // An integer of one byte would take two if it weren't in the list.
-        let saves = |(name, count): &(&[u8], usize)| count * (name.len() - 1).max(1);
-        names.sort_unstable_by(|one, other| saves(other).cmp(&saves(one)).then(one.0.cmp(other.0)));
-        names.truncate(MOST_FIELD_NAMES);
-        names.sort_by(|one, other| other.1.cmp(&one.1));
-        let list: Vec<u8> = names.into_iter().flat_map(|(name, _)| name).copied().collect();
-        if FieldNames::read(&list).is_ok() { vec![list] } else { Vec::new() }
+        let names = best(names, MOST_NAMES, |name| (name.len() - 1).max(1));
+        let values = best(values, MOST_VALUES, |value| unlisted_len(value).saturating_sub(2));
+        let both = Vocabulary::of_packed(&names, &values);
+        let names_alone = (!values.is_empty()).then(|| Vocabulary::of_packed(&names, &[]));
+        names_alone.into_iter().chain([both]).filter(|stored| Vocabulary::read(stored).is_ok()).collect()
     }
 }
 
+/// The texts that save the most by what each saves, the most frequent first.
+fn best(counts: HashMap<&[u8], usize>, most: usize, saves: impl Fn(&[u8]) -> usize) -> Vec<&[u8]> {
+    let mut texts: Vec<(&[u8], usize)> = counts.into_iter().collect();
+    texts.retain(|(text, count)| *count >= FEWEST_NAMES && text.len() <= LONGEST && saves(text) > 0);
+    let all = |(text, count): &(&[u8], usize)| count * saves(text);
+    texts.sort_by_cached_key(|text| (std::cmp::Reverse(all(text)), text.0));
+    texts.truncate(most);
+    texts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    texts.into_iter().map(|(text, _)| text).collect()
+}
+
 #[derive(Debug)]
-struct FieldsCodec(FieldNames);
+struct FieldsCodec(Vocabulary);
 
 impl Codec for FieldsCodec {
     fn encode(&self, value: &[u8], _owner: &Owner<'_>, out: &mut Vec<u8>) -> bool {
@@ -77,7 +101,7 @@ impl Codec for FieldsCodec {
         MAX_LEN
     }
 
-    fn field_names(&self) -> Option<&FieldNames> {
+    fn vocabulary(&self) -> Option<&Vocabulary> {
         Some(&self.0)
     }
 }

@@ -9,7 +9,7 @@
 //! | --- | --- | --- |
 //! | [`zstd`] | text and records that repeat each other | trained, or none for large values |
 //! | [`fsst`] | short text, where microseconds matter more | trained: a table of symbols |
-//! | [`fields`] | hashes that have the same fields | trained: a list of names |
+//! | [`fields`] | hashes that have the same fields | trained: their names, and values that come again and again |
 //! | [`hex`] | lower-case hexadecimal text | none |
 //! | [`uuid`] | uuids as text | none |
 //!
@@ -46,7 +46,7 @@ pub use value::Stored;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::collection::{CollectionKind, FieldNames};
+use crate::collection::{CollectionKind, Vocabulary};
 
 /// Shortens values, and gives back exactly those. Shared by all threads.
 pub trait Codec: Debug + Send + Sync {
@@ -69,8 +69,8 @@ pub trait Codec: Debug + Send + Sync {
     /// The longest value that it takes, in bytes. Longer ones are left to plain zstd.
     fn max_len(&self) -> usize;
 
-    /// The names of fields that hashes are written without, where that is all it does: fields can be changed then as they lie.
-    fn field_names(&self) -> Option<&FieldNames> {
+    /// The vocabulary that hashes are written by, where that is all it does: their fields can be changed then as they lie.
+    fn vocabulary(&self) -> Option<&Vocabulary> {
         None
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::large::{self, LARGE_SLOT};
 use super::{Codec, CodecError, CodecRule, DictionaryId, Effort, Kinds, Owner};
-use crate::collection::FieldNames;
+use crate::collection::Vocabulary;
 
 /// The greatest number that a slot can have.
 pub const MAX_SLOT: u8 = LARGE_SLOT - 1;
@@ -171,10 +171,10 @@ impl Codecs {
         Some(if len > codec.max_len() { LARGE_SLOT } else { number })
     }
 
-    /// The names of fields that hashes are written without, and the slot of the codec that has them.
-    pub(crate) fn field_names(&self) -> Option<(u8, &FieldNames)> {
+    /// The vocabulary that hashes are written by, and the slot of its codec.
+    pub(crate) fn vocabulary(&self) -> Option<(u8, &Vocabulary)> {
         let number = self.writes?;
-        Some((number, self.find(number).ok()?.field_names()?))
+        Some((number, self.find(number).ok()?.vocabulary()?))
     }
 
     /// Appends the payload of a value to `out`; false where it has none.

@@ -231,7 +231,7 @@ fn what_is_written_in_a_hurry_is_read_as_ever_and_little_longer() {
 fn session(number: usize) -> Vec<u8> {
     let names = ["uid", "ip", "ua", "7", "a rare one"];
     let kept = names.iter().filter(|name| **name != "a rare one" || number.is_multiple_of(900));
-    let texts = kept.flat_map(|name| [name.as_bytes().to_vec(), format!("v{number}").into_bytes()]).collect();
+    let texts = kept.flat_map(|name| [name.as_bytes().to_vec(), format!("{name} {number}").into_bytes()]).collect();
     Collection::of_texts(CollectionKind::Hash, texts).packed()
 }
 
@@ -266,6 +266,29 @@ fn hashes_are_kept_without_the_names_that_they_have_in_common() {
 }
 
 #[test]
+fn values_that_come_again_are_learnt_too() {
+    let value = |number: usize| {
+        let program = ["Mozilla/5.0 (X11; Linux)", "curl/8.4", "okhttp/4.9"][number % 3];
+        let texts = ["ua", program, "uid", &number.to_string(), "state", ["on", "1"][number % 2]];
+        let texts = texts.map(|text| text.as_bytes().to_vec()).to_vec();
+        Collection::of_texts(CollectionKind::Hash, texts).packed()
+    };
+    let values: Vec<Vec<u8>> = (0..900).map(value).collect();
+    let template = Template::parse("sess:{id:int}").unwrap();
+    let owner = Owner::new(slice::from_ref(&template), b"sess:1");
+    let samples: Vec<Sample<'_>> = values.iter().map(|value| Sample { owner, value }).collect();
+    let [names, both] = fields::Fields.train(&samples, &Options::default()).try_into().unwrap();
+    assert_eq!(names, b"\x05state\x03uid\x02ua");
+    let programs = b"\xca\x02on\x18Mozilla/5.0 (X11; Linux)\x0aokhttp/4.9\x08curl/8.4";
+    assert_eq!(both.escape_ascii().to_string(), [&names[..], programs].concat().escape_ascii().to_string());
+    let vocabulary = Vocabulary::read(&both).unwrap();
+    assert_eq!(
+        (vocabulary.packed_value(b"curl/8.4"), vocabulary.packed_value(b"1")),
+        (b"\xca\x03".into(), b"\xd1".into())
+    );
+}
+
+#[test]
 fn names_are_learnt_from_hashes_alone_and_at_most_48_of_them() {
     let template = Template::parse("sess:{id:int}").unwrap();
     let owner = Owner::new(slice::from_ref(&template), b"sess:1");
@@ -282,7 +305,7 @@ fn names_are_learnt_from_hashes_alone_and_at_most_48_of_them() {
     };
     let many = of((0..60).map(|i| format!("{}{i:02}", "n".repeat(1 + i / 30))).collect());
     let [list] = train(&[many.clone(), many]).try_into().unwrap();
-    let names = FieldNames::read(&list).unwrap();
+    let names = Vocabulary::read(&list).unwrap();
     let is_short = |name: &str| names.packed_name(name.as_bytes()).len() == 1;
     assert!(is_short("nn30") && is_short("nn59") && !is_short("n29"), "the long ones save more");
 }

@@ -6,22 +6,22 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`packed`] | a collection as one value, and back |
-//! | `field_names` | a packed hash in which names that all hashes of a namespace have take one byte |
 //! | `payload` | a collection as DUMP gives it, and RESTORE takes it |
 //! | `set` | a set |
 //! | `hash` | a hash |
+//! | `vocabulary` | a packed hash without what the hashes of a namespace have in common |
 
-mod field_names;
 mod hash;
 pub mod packed;
 mod payload;
 mod set;
+mod vocabulary;
 
-pub(crate) use field_names::packed_names;
-pub use field_names::{FieldNames, MOST_FIELD_NAMES};
 pub use hash::{Field, Hash};
 pub use payload::FieldExpiryForm;
 pub use set::Set;
+pub use vocabulary::{MOST_NAMES, MOST_VALUES, Vocabulary};
+pub(crate) use vocabulary::{packed_fields, unlisted_len};
 
 /// A server answers nobody else while it gives so many members of a set or hash of its own, some milliseconds: one that has more is
 /// for the server's own commands alone.

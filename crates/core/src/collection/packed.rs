@@ -58,9 +58,9 @@ pub enum PackedError {
     /// A member is there twice, or is out of order.
     #[error("a packed collection has a member twice")]
     Twice,
-    /// A name is none of the list, or stands in another form than the one that it has.
-    #[error("a field's name stands as none does")]
-    Name,
+    /// A text is none of a vocabulary, or stands in another form than the one that it has.
+    #[error("a name or value isn't in the vocabulary, or stands otherwise than by it")]
+    Unlisted,
     /// There is more than was ever packed.
     #[error("it is longer than what is packed so")]
     Long,
@@ -215,7 +215,7 @@ fn write_number(mut number: u64, out: &mut Vec<u8>) {
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], PackedError> {
+    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], PackedError> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or(PackedError::Short)?;
         self.0 = rest;
         Ok(taken)

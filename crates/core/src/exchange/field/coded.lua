@@ -1,5 +1,5 @@
--- Reads a hash that a codec wrote without the names of its fields (crates/core/src/collection/field_names.rs), where it is the
--- codec that the call names, by its tag: `stored`, `tag`, `unsure` are there. `value` is then an E and the payload.
+-- Reads a hash that a codec wrote by a vocabulary (crates/core/src/collection/vocabulary.rs), where it is the codec that the call
+-- names, by its tag: `stored`, `tag`, `unsure` are there. `value` is then an E and the payload.
 local coded
 if unsure and tag >= 16 and argv[at] == 'MEMBERS' and tonumber(argv[at + 4]) == tag - tag % 4 then
   if tag % 4 == 0 then

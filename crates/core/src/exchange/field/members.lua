@@ -1,5 +1,5 @@
 -- What to do, the type, and members; or fields with values. Answers how many are new, or were there. The tag of a codec instead of
--- the type is for a hash that it writes without the names of its fields; those that are given are packed as they are there.
+-- the type is for a hash that it writes by a vocabulary; fields are given as they stand there.
 local what, is_hash, names, done = argv[at + 3], argv[at + 4] ~= 'set', tonumber(argv[at + 4]), 0
 local words = at + 2 + argv[at + 2]
 local head = value and (string.byte(value) or 0)

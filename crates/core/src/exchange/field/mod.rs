@@ -23,15 +23,15 @@
 //! command is worked out ([`Outcome::work_out`]) as if there were no script. So errors are worded in one place.
 //!
 //! What a script is not asked for at all: arguments that are wrong or odd (an expiry that is over), keys that are being
-//! moved, namespaces that write by a codec. The codec [`fields`](crate::codec::fields) is the exception: names of fields are
-//! sent as its values have them, with the tag of those (`coded.lua`); what has another tag, or none, is left as it is.
+//! moved, namespaces that write by a codec. The codec [`fields`](crate::codec::fields) is the exception: fields are sent as its
+//! values have them, with the tag of those (`coded.lua`); what has another tag, or none, is left as it is.
 
 use std::borrow::Cow;
 
 use crate::admin::scratch_key;
 use crate::codec::Codecs;
 use crate::collection::packed::packed_text;
-use crate::collection::{CollectionKind, FieldNames};
+use crate::collection::{CollectionKind, Vocabulary};
 use crate::command::Id;
 use crate::exchange::outcome::Outcome;
 use crate::exchange::script::{Script, without_place};
@@ -75,11 +75,11 @@ const SCRIPT: Script = Script {
         include_str!("store.lua"),
         include_str!("return.lua"),
     ),
-    sha: b"986c413cb219e4ba33b0fa2f9b03b594c12f03fd",
+    sha: b"d62bf15add5b416aba344bccd2dfc84926276f0b",
 };
 
 /// How each call begins, behind the number of its arguments.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n986c413cb219e4ba33b0fa2f9b03b594c12f03fd\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\nd62bf15add5b416aba344bccd2dfc84926276f0b\r\n";
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
@@ -121,8 +121,8 @@ enum Reading {
 enum Form<'n> {
     /// Packed.
     Whole(CollectionKind),
-    /// As hashes without the names of a list, by a codec whose values have this tag.
-    Short(u8, &'n FieldNames),
+    /// As hashes by a vocabulary, by a codec whose values have this tag.
+    Short(u8, &'n Vocabulary),
 }
 
 impl<'n> Form<'n> {
@@ -131,8 +131,8 @@ impl<'n> Form<'n> {
         if codecs.written().is_none() {
             return Some(Self::Whole(kind));
         }
-        let (slot, names) = codecs.field_names().filter(|_| kind == CollectionKind::Hash)?;
-        Some(Self::Short(frame::coded_tag(slot)?, names))
+        let (slot, vocabulary) = codecs.vocabulary().filter(|_| kind == CollectionKind::Hash)?;
+        Some(Self::Short(frame::coded_tag(slot)?, vocabulary))
     }
 
     fn kind(self) -> CollectionKind {
@@ -154,10 +154,18 @@ impl<'n> Form<'n> {
     fn member(self, text: &[u8], is_removed: bool) -> Option<Vec<u8>> {
         match self {
             Self::Whole(_) => Some(packed_text(text)),
-            Self::Short(_, names) => {
-                let packed = names.packed_name(text);
+            Self::Short(_, vocabulary) => {
+                let packed = vocabulary.packed_name(text);
                 (is_removed || packed.len() <= packed_text(text).len()).then_some(packed)
             }
+        }
+    }
+
+    /// A field's value, as it stands there.
+    fn value(self, text: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Whole(_) => packed_text(text),
+            Self::Short(_, vocabulary) => vocabulary.packed_value(text),
         }
     }
 }
@@ -268,7 +276,7 @@ impl Call {
         let mut call = Self::new("MEMBERS", reading, [what.as_bytes(), form.word().as_bytes()]);
         for (index, text) in texts.iter().enumerate() {
             let is_value = of == CollectionKind::Hash && what != "REMOVE" && index % 2 == 1;
-            call.words.push(if is_value { packed_text(text) } else { form.member(text, what == "REMOVE")? });
+            call.words.push(if is_value { form.value(text) } else { form.member(text, what == "REMOVE")? });
         }
         Some(call)
     }

@@ -1,4 +1,4 @@
--- Packed sets and hashes (crates/core/src/collection/packed.rs). Members, fields and values come packed as well, each in the one
+-- Packed sets and hashes (crates/core/src/collection/packed.rs, vocabulary.rs). Members, fields and values come packed as well, each in the one
 -- form that it has, so that they are compared byte by byte.
 
 -- Where the text ends that begins there; nil where there is none.
@@ -14,6 +14,14 @@ local function text_end(packed, from)
     to = from + head - 191
   elseif head == 200 and #packed >= from + 2 then
     to = from + 2 + struct.unpack('>I2', packed, from + 1)
+  elseif head == 202 then
+    to = from + 1
+  elseif head == 203 and #packed > from then
+    to = from + 1 + string.byte(packed, from + 1)
+  elseif head == 204 then
+    to = from + 4
+  elseif head == 205 then
+    to = from + 16
   end
   return to and to <= #packed and to
 end

@@ -1,9 +1,9 @@
-//! Hashes that are kept without the names of their fields: writes of single fields are one call of a script, whatever names and values
-//! there are, and leave what a plain server has, while the list of names is replaced by others.
+//! Hashes that are kept by a vocabulary: writes of single fields are one call of a script, whatever names and values there are, and
+//! leave what a plain server has, while the vocabulary is replaced by others.
 
 use keyfold_core::admin::DICTIONARIES_KEY;
 use keyfold_core::codec::{CodecRule, Codecs, DictionaryId, Kinds, pack};
-use keyfold_core::collection::FieldNames;
+use keyfold_core::collection::Vocabulary;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::resp::write_command;
 use keyfold_proxy::Handle;
@@ -35,6 +35,7 @@ const LAYOUT: &str = r#"
     codec = "fields"
 "#;
 
+/// Names of one vocabulary after the other.
 const LISTS: [&[&str]; 6] = [
     &["uid", "ip", "ua", "csrf", "seen", "7", ""],
     &["seen", "uid", "47", "0", "12"],
@@ -44,9 +45,13 @@ const LISTS: [&[&str]; 6] = [
     &["csrf", "", "7", "007"],
 ];
 
-/// A layout, all of whose hashes are written without these names from now on.
-fn written_without(layout: &Layout, names: &[&str]) -> Layout {
-    let list = FieldNames::stored(names.iter().map(|name| name.as_bytes()));
+/// All have these values.
+const VALUES: [&str; 3] = ["Mozilla/5.0 (X11; Linux)", "curl/8.4", "yyyyyyyy"];
+
+/// A layout, all of whose hashes are written by a vocabulary of these names from now on.
+fn written_by_names(layout: &Layout, names: &[&str]) -> Layout {
+    let list =
+        Vocabulary::stored(names.iter().map(|name| name.as_bytes()), VALUES.iter().map(|value| value.as_bytes()));
     let codecs = layout.iter().map(|(index, namespace)| {
         let mut codecs = namespace.codecs.clone();
         codecs.write_trained(&CodecRule::named("fields"), Some(&list)).unwrap();
@@ -63,7 +68,7 @@ fn store_dictionaries(server: &Server, layout: &Layout) {
 }
 
 fn proxy_before(server: &Server) -> Handle {
-    let layout = written_without(&Layout::parse_file(LAYOUT).unwrap(), LISTS[0]);
+    let layout = written_by_names(&Layout::parse_file(LAYOUT).unwrap(), LISTS[0]);
     store_dictionaries(server, &layout);
     let mut config = config_for(server);
     config.layout = layout.into();
@@ -82,7 +87,13 @@ fn name(random: &mut Random) -> Vec<u8> {
 }
 
 fn value(random: &mut Random) -> Vec<u8> {
-    match random.below(6) {
+    match random.below(9) {
+        6 => random
+            .pick(&["curl/8.4", "10.0.0.17", "010.0.0.1", "f3d72fe1-750b-47c0-9526-4728852a4e5b"])
+            .as_bytes()
+            .to_vec(),
+        7 => format!("{:08x}", random.below(1 << 32)).into_bytes(),
+        8 => vec![b'a'; [188, 190, 192, 8][random.index(4)]],
         0..=2 => (random.below(1 << 20).cast_signed() - 100).to_string().into_bytes(),
         3 => (0..random.below(5)).map(|_| *random.pick(b"\x00\xff\xc0\xc8\xd0A")).collect(),
         4 => vec![b'y'; random.index(40)],
@@ -128,7 +139,7 @@ fn same(plain: &mut Wire, folded: &mut Wire, what: &str) {
     }
 }
 
-/// Has another list of names come into force, or none.
+/// Has another vocabulary come into force, or none.
 fn change(server: &Server, proxy: &Handle, names: Option<&[&str]>) {
     let before = proxy.layout();
     let after = names.map_or_else(
@@ -140,14 +151,14 @@ fn change(server: &Server, proxy: &Handle, names: Option<&[&str]>) {
             };
             before.with_codecs(before.iter().map(|(index, namespace)| (index, raw(&namespace.codecs))).collect())
         },
-        |names| written_without(&before, names),
+        |names| written_by_names(&before, names),
     );
     store_dictionaries(server, &after);
     change_layout(server, &before, &after);
 }
 
 #[test]
-fn any_fields_leave_what_a_plain_server_has_under_any_list_of_names() {
+fn any_fields_leave_what_a_plain_server_has_under_any_vocabulary() {
     for binary in found() {
         let (oracle, server) = (binary.start(&[]).unwrap(), binary.start(&[]).unwrap());
         let proxy = proxy_before(&server);
@@ -158,7 +169,7 @@ fn any_fields_leave_what_a_plain_server_has_under_any_list_of_names() {
                 // The fifth and sixth are of slots that the script doesn't know.
                 let names = LISTS.get(round / 300 % 7).copied();
                 change(&server, &proxy, names);
-                same(&mut plain, &mut folded, "another list");
+                same(&mut plain, &mut folded, "another vocabulary");
             }
             if random.below(60) == 0 {
                 // In a day: what the hash holds stays the same.
@@ -237,6 +248,10 @@ fn a_field_is_written_by_one_request_to_the_server() {
         written.escape_ascii().to_string(),
         b"\x10\xd0\xd2\xd1\x05there\xd4\xff\xd2\xd1".escape_ascii().to_string()
     );
+    call(&mut client, "HSET sess:3 ua curl/8.4 ip 10.0.0.17 csrf 00ff7a91");
+    let written = stored(&server, &proxy, "sess:3");
+    let expected = b"\x10\xd2\xca\x01\xd1\xcc\x0a\x00\x00\x11\xd3\xcb\x04\x00\xff\x7a\x91";
+    assert_eq!(written.escape_ascii().to_string(), expected.escape_ascii().to_string());
     call(&mut client, "PEXPIREAT sess:1 2400000000000");
     assert_eq!(call(&mut client, "HSET sess:1 csrf x"), ":1\r\n");
     let written = stored(&server, &proxy, "sess:1");
@@ -255,7 +270,7 @@ fn damaged_bytes_are_refused_and_stay() {
     let mut client = Wire::connect(address(&proxy)).unwrap();
     let place = proxy.layout().locate(b"sess:1").place().unwrap();
     for damaged in [
-        // No name of the list, a name that has a byte of its own, one that is there twice, an end in the middle.
+        // No name of the vocabulary, a name that has a byte of its own, one that is there twice, an end in the middle.
         &b"\x10\xef\xd1"[..],
         b"\x10\x03uid\xd1",
         b"\x10\xd0\xd1\xd0\xd2",
@@ -270,16 +285,16 @@ fn damaged_bytes_are_refused_and_stay() {
         for line in ["HGETALL sess:1", "HSET sess:1 uid 5", "HDEL sess:1 uid", "HINCRBY sess:1 uid 1"] {
             let answer = call(&mut client, line);
             let is_seen = answer.starts_with('-');
-            // Of a field that the script passes by nothing is read; what it wrote is as damaged as it was.
+            // What the script passes by it doesn't look at; what it wrote is as damaged as it was.
             assert!(is_seen || !line.starts_with("HGETALL"), "{line} of {}: {answer}", damaged.escape_ascii());
         }
     }
 }
 
 #[test]
-fn a_list_that_is_missing_costs_its_hashes_and_no_others() {
+fn a_vocabulary_that_is_missing_costs_its_hashes_and_no_others() {
     let server = start_server(&[]);
-    let layout = written_without(&Layout::parse_file(LAYOUT).unwrap(), LISTS[0]);
+    let layout = written_by_names(&Layout::parse_file(LAYOUT).unwrap(), LISTS[0]);
     let mut config = config_for(&server);
     let mut codecs = Codecs::default();
     codecs.write_by(&CodecRule::named("fields"), Some(DictionaryId::of(b"lost")));
