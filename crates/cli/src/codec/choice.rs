@@ -57,7 +57,7 @@ impl Choice {
             Column::word(""),
         ];
         let rows = judged.iter().enumerate().take(SHOWN).map(|(at, one)| {
-            let Judged { candidate, encode_us, decode_us } = one;
+            let Judged { candidate, encode_us, decode_us, .. } = one;
             vec![
                 candidate.rule.to_string().replace('"', ""),
                 candidate.dictionary.as_ref().map_or_else(|| "none".to_owned(), |bytes| count(bytes.len() as u64)),
@@ -80,7 +80,7 @@ impl Choice {
     /// The same for programs.
     pub(crate) fn json(&self) -> Value {
         let Selection { raw_bytes, current_bytes, judged, taken } = &self.selection;
-        let candidates = judged.iter().map(|Judged { candidate, encode_us, decode_us }| {
+        let candidates = judged.iter().map(|Judged { candidate, encode_us, decode_us, .. }| {
             json!({
                 "codec": candidate.rule.name,
                 "dictionary_bytes": candidate.dictionary.as_ref().map(Vec::len),

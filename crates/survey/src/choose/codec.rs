@@ -23,6 +23,8 @@ pub struct CodecChoice {
     pub encode_us: f64,
     /// The same for a read.
     pub decode_us: f64,
+    /// Whether a write of one member or field takes a round trip more because of it.
+    pub is_worked_out: bool,
     /// The dictionary's bytes, and what the server keeps of it; 0 where there is none.
     pub dictionary_bytes: u64,
     /// See [`Self::dictionary_bytes`].
@@ -41,6 +43,7 @@ impl CodecChoice {
             ratio: coding.ratio(),
             encode_us: coding.encode_us,
             decode_us: coding.decode_us,
+            is_worked_out: coding.is_worked_out,
             dictionary_bytes: coding.dictionary.as_ref().map_or(0, |dictionary| dictionary.len() as u64),
             packed_bytes: coding.packed_bytes,
             bytes_without,
@@ -55,11 +58,12 @@ impl CodecChoice {
 
     /// What it is and does, in a line.
     pub fn describe(&self) -> String {
-        let Self { rule, value_bytes, stored_bytes, ratio, encode_us, decode_us, .. } = self;
+        let Self { rule, value_bytes, stored_bytes, ratio, encode_us, decode_us, is_worked_out, .. } = self;
         format!(
             "{} stores values of {value_bytes:.1} bytes in {stored_bytes:.1}, {ratio:.2}×; a read takes \
-             {decode_us:.2} µs more, a write {encode_us:.2}",
-            rule.name
+             {decode_us:.2} µs more, a write {encode_us:.2}{}",
+            rule.name,
+            worked_out(*is_worked_out)
         )
     }
 }
@@ -78,7 +82,7 @@ pub(super) fn decide(without: Choice, with: Vec<(&Coding, Choice)>) -> Choice {
     let bytes_without = without.bytes_after;
     let score_without = judge::score(without.after.smooth_bytes(), without.read_us_after);
     let score_with = |coding: &Coding, choice: &Choice| {
-        let time = time_score(coding.encode_us, coding.decode_us);
+        let time = time_score(coding.encode_us, coding.decode_us, coding.is_worked_out);
         judge::score(choice.after.smooth_bytes(), choice.read_us_after) + time
     };
     let mut ways: Vec<(f64, &Coding, Choice)> =
@@ -108,10 +112,11 @@ pub(super) fn decide(without: Choice, with: Vec<(&Coding, Choice)>) -> Choice {
     choice.compressible = taken.or(shortest).map(|(rule, ratio)| Compressible { codec: rule.name.clone(), ratio });
     for (_, coding, other) in ways {
         let why_not = format!(
-            "{}, and {:.2} µs more a read, {:.2} a write",
+            "{}, and {:.2} µs more a read, {:.2} a write{}",
             comparison(other.bytes_after, choice.bytes_after),
             coding.decode_us,
-            coding.encode_us
+            coding.encode_us,
+            worked_out(coding.is_worked_out)
         );
         choice.alternatives.push(Alternative {
             what: format!("codec = {}", coding.rule),
@@ -121,6 +126,10 @@ pub(super) fn decide(without: Choice, with: Vec<(&Coding, Choice)>) -> Choice {
         });
     }
     choice
+}
+
+fn worked_out(is_worked_out: bool) -> &'static str {
+    if is_worked_out { " and a round trip" } else { "" }
 }
 
 fn comparison(bytes: u64, chosen: u64) -> String {

@@ -35,6 +35,8 @@ pub struct Coding {
     pub encode_us: f64,
     /// The same for the way back.
     pub decode_us: f64,
+    /// Whether a write of one member or field takes a round trip more because of it.
+    pub is_worked_out: bool,
     lengths: Lengths,
 }
 
@@ -80,7 +82,7 @@ impl Coding {
         let mean = |len: fn(&Known) -> u64| judged.iter().map(len).sum::<u64>() as f64 / judged_by as f64;
         let (value_bytes, stored_bytes) = (mean(|one| one.raw_len), mean(|one| one.coded.len));
         let lengths = Lengths::new(judged.into_iter().chain(judge.train.iter().map(known(true))).collect());
-        let Judged { candidate: Candidate { rule, dictionary, .. }, encode_us, decode_us } =
+        let Judged { candidate: Candidate { rule, dictionary, .. }, encode_us, decode_us, is_worked_out } =
             judge.time(candidate, &namespace, stopwatch);
         let packed_bytes = dictionary.as_deref().map_or(0, |dictionary| codec::pack(dictionary).len() as u64);
         Some(Self {
@@ -92,6 +94,7 @@ impl Coding {
             judged_by,
             encode_us,
             decode_us,
+            is_worked_out,
             lengths,
         })
     }

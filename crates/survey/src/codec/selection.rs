@@ -59,7 +59,9 @@ pub fn select(
 impl Selection {
     fn best(&self, judge: &Judge<'_>, rule: &CodecRule, force: bool) -> Result<usize, String> {
         // Where the choice is open, speed counts as much as in a plan.
-        let score = |one: &Judged| one.candidate.bytes_a_value.max(1.0).ln() + time_score(one.encode_us, one.decode_us);
+        let score = |one: &Judged| {
+            one.candidate.bytes_a_value.max(1.0).ln() + time_score(one.encode_us, one.decode_us, one.is_worked_out)
+        };
         let all = self.judged.iter().enumerate().take(if rule.is_auto() { usize::MAX } else { 1 });
         let best = all.min_by(|one, other| score(one.1).total_cmp(&score(other.1)));
         let Some((best, Judged { candidate, .. })) = best else {
