@@ -87,6 +87,53 @@ fn folded_elsewhere_and_unfolded_they_are_the_same() {
 }
 
 #[test]
+fn hashes_are_written_by_one_vocabulary_after_the_other_and_nothing_is_to_be_seen_of_it() {
+    on_every_server(&[], |stage| {
+        let (what, mut wire, url) = (stage.server.name(), stage.connect(), stage.server.url());
+        let fields_expire = said(&mut wire, "HPTTL none FIELDS 1 f").starts_with('*');
+        fill(&mut wire, fields_expire);
+        let before = seen(&mut wire);
+        let by = |codec: &str| LAYOUT.replace("zstd", codec);
+        stage.fold(&by("fields"), &["--raise-limits"]).assert_code(0).assert_says("chosen");
+        stage.verify();
+        let proxy = Subject::beside(&stage.server).unwrap();
+        let mut client = Wire::connect(proxy.address()).unwrap();
+        assert_eq!(seen(&mut client), before, "{what}");
+        // Of what clients write now, names come that no list has, and then one has them.
+        for id in 0..KEYS {
+            assert_eq!(said(&mut client, &format!("HSET sess:{id} visits {id} 7 x")), ":2\\r\\n", "{what}");
+        }
+        let after = seen(&mut client);
+        for codec in ["fields", "zstd", "fields", "auto"] {
+            stage.run(&["train", &url, "--namespace", "sess:{id:int}", "--codec", codec, "--force"]).assert_code(0);
+            assert_eq!(seen(&mut client), after, "{what}, {codec}");
+            stage.run(&["recode", &url]).assert_code(0);
+            assert_eq!(seen(&mut client), after, "{what}, recoded to {codec}");
+            stage.verify();
+        }
+        for id in 0..KEYS {
+            assert_eq!(said(&mut client, &format!("HDEL sess:{id} visits 7")), ":2\\r\\n", "{what}");
+        }
+        drop(proxy);
+        stage.unfold(&[]).assert_code(0);
+        assert_eq!(seen(&mut wire), before, "{what}");
+    });
+}
+
+#[test]
+fn names_are_for_hashes_alone() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    fill(&mut stage.connect(), false);
+    let layout = LAYOUT.replace("bucket = { span = 32 }", "bucket = { span = 32 }\ncodec = 'fields'");
+    let refused = stage.fold(&layout, &[]);
+    assert_ne!(refused.code, Some(0));
+    assert!(refused.stderr.contains("is for another `type` than \"set\""), "{}", refused.stderr);
+    stage.fold(LAYOUT, &["--raise-limits"]).assert_code(0);
+    let url = stage.server.url();
+    stage.run(&["train", &url, "--namespace", "tags:{id:int}", "--codec", "fields"]).assert_says("nothing to learn");
+}
+
+#[test]
 fn tools_say_what_lies_in_their_buckets() {
     on_every_server(&[], tools_say_of);
 }
