@@ -43,7 +43,7 @@ struct Line {
     #[arg(long, conflicts_with = "moving")]
     notifications: bool,
     /// Sets and hashes in place of strings, before one server
-    #[arg(long, conflicts_with_all = ["moving", "called", "coded", "behind"])]
+    #[arg(long, conflicts_with_all = ["moving", "called", "behind"])]
     collections: bool,
     /// Random scripts in place of commands, so many calls as are told
     #[arg(long, group = "called")]
@@ -92,7 +92,7 @@ fn way(text: &str) -> Result<Way, String> {
 fn start(line: &Line) -> Result<Stage, differential::StageError> {
     match line.moving {
         Some(way) => Stage::moving(&line.server, way),
-        None if line.collections => Stage::of_collections(&line.server),
+        None if line.collections => Stage::of_collections(&line.server, line.coded),
         None => Stage::start(&line.server, line.behind, line.coded),
     }
 }

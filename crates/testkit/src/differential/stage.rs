@@ -1,11 +1,13 @@
 //! The sides, started for as long as a run needs them.
 
 use keyfold_core::admin::LAYOUT_KEY;
+use keyfold_core::collection::Vocabulary;
 use keyfold_core::layout::{Attempt, Layout, LayoutConflict, LayoutError, LayoutFile};
+use keyfold_core::number::parse_integer;
 
 use super::behind::Behind;
 use super::cached::{CACHED_LAYOUT, CODED_CACHED_LAYOUT, CacheSides};
-use super::collections::COLLECTIONS_LAYOUT;
+use super::collections::{COLLECTIONS_LAYOUT, MEMBERS};
 use super::keys::{CLUSTER_LAYOUT, CODED_CLUSTER_LAYOUT};
 use super::moving::{Former, Way};
 use crate::cluster::{Cluster, ClusterError, Options};
@@ -83,13 +85,18 @@ impl Stage {
         Ok(Self { sides, _subject: subject, _servers: servers, _clusters: clusters, former: None })
     }
 
-    /// Starts both sides, with a layout that folds sets and hashes.
+    /// Starts both sides, with a layout that folds sets and hashes, the latter by a vocabulary where `coded`.
     ///
     /// # Errors
     /// Where one of them doesn't start.
-    pub fn of_collections(binary: &Binary) -> Result<Self, StageError> {
+    pub fn of_collections(binary: &Binary, coded: bool) -> Result<Self, StageError> {
         let servers = vec![binary.start(&[])?, binary.start(&[])?];
-        let subject = Subject::start(&servers[1], COLLECTIONS_LAYOUT)?;
+        let subject = if coded {
+            store(&by_a_vocabulary()?, &mut servers[1].connect()?)?;
+            Subject::beside(&servers[1])?
+        } else {
+            Subject::start(&servers[1], COLLECTIONS_LAYOUT)?
+        };
         let sides = Sides { plain: servers[0].address(), subject: subject.address() };
         Ok(Self { sides, _subject: subject, _servers: servers, _clusters: Vec::new(), former: None })
     }
@@ -138,6 +145,21 @@ impl CacheStage {
     pub fn sides(&self) -> CacheSides {
         CacheSides { keyfolds: self.keyfolds.each_ref().map(Subject::address), server: self.server.address() }
     }
+}
+
+/// The layout of sets and hashes, those hashes without a codec by a vocabulary of some of the members that commands have.
+fn by_a_vocabulary() -> Result<Layout, StageError> {
+    let plain = "type = \"hash\"\nbucket = { span = 8 }";
+    let layout = Layout::parse_file(&COLLECTIONS_LAYOUT.replace(plain, &format!("{plain}\ncodec = \"fields\"")))?;
+    let values =
+        MEMBERS.into_iter().filter(|member| (2..10).contains(&member.len()) && parse_integer(member).is_none());
+    let vocabulary = Vocabulary::stored(MEMBERS.into_iter().step_by(2), values);
+    let all = layout.iter().filter(|(_, namespace)| namespace.codec.name == "fields").map(|(index, namespace)| {
+        let mut codecs = namespace.codecs.clone();
+        codecs.write_trained(&namespace.codec, Some(&vocabulary));
+        (index, codecs)
+    });
+    Ok(layout.with_codecs(all.collect()))
 }
 
 /// Puts a layout in force in which all namespaces of the coded layout are on the move, and starts keyfold by it.

@@ -5,6 +5,7 @@ use keyfold_core::layout::Layout;
 use keyfold_core::memory::{BucketCost, Keyspace, Limits, Model, Placed, SetCost, ValueShape};
 
 use crate::cluster::SLOTS;
+use crate::coded::{Pair, train};
 use crate::random::Random;
 
 /// When the records that expire do, in milliseconds since 1970: in 2046.
@@ -175,6 +176,7 @@ pub fn seeded(records: usize) -> Vec<Case> {
     };
     cases.push(packed("sets of 5 × 24 letters", CollectionKind::Set, packed_sets(records)));
     cases.push(packed("sessions of 5 fields", CollectionKind::Hash, packed_sessions(records)));
+    cases.push(sessions_by_a_vocabulary(records));
     cases.extend([120, 500].map(|members| sets(records, members)));
     cases.extend([(120, 24), (500, 24), (600, 24), (1500, 24), (100, 100)].map(|(n, len)| hashes(records, n, len)));
     cases
@@ -310,6 +312,19 @@ fn packed_sessions(records: usize) -> Vec<Record> {
             kept(id, &Collection::of_texts(CollectionKind::Hash, texts), true)
         })
         .collect()
+}
+
+/// The same by a vocabulary that was trained by some of them.
+fn sessions_by_a_vocabulary(records: usize) -> Case {
+    let sessions = packed_sessions(records);
+    let pairs: Vec<Pair<'_>> = sessions.iter().take(1000).map(|record| (&record.key[..], &record.value[..])).collect();
+    let (learn, judge) = pairs.split_at(pairs.len() * 3 / 4);
+    let count = (records / PER_BUCKET).max(1);
+    let rule = format!("bucket = {{ count = {count} }}\ntype = \"hash\"\nvalue_limit = 192\ncodec = \"fields\"");
+    let layout = Layout::parse_file(&namespace("kept:{id:int}", &rule)).expect("a layout");
+    let trained = train(&layout, learn, judge, records as u64);
+    assert!(trained.namespaces()[0].codecs.written().is_some(), "there is something to learn");
+    Case::placed("sessions of 5 fields by a vocabulary, folded", sessions, trained)
 }
 
 fn kept(id: usize, collection: &Collection, expires: bool) -> Record {

@@ -29,7 +29,7 @@ struct Family {
     layout: &'static str,
 }
 
-const FAMILIES: [Family; 4] = [
+const FAMILIES: [Family; 5] = [
     Family {
         name: "sets of 5 × 24 letters",
         write: |id, random| [vec!["SADD".to_owned(), format!("tags:{id}")], many(|| letters(24, random))].concat(),
@@ -47,6 +47,11 @@ const FAMILIES: [Family; 4] = [
         name: "sessions of 5 fields",
         write: session,
         layout: "keys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { span = 48 }\nvalue_limit = 256\n",
+    },
+    Family {
+        name: "the same, codec = \"fields\"",
+        write: session,
+        layout: "keys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { span = 48 }\nvalue_limit = 256\ncodec = 'fields'\n",
     },
     Family {
         name: "the same, codec = \"zstd\"",
