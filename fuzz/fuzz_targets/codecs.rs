@@ -87,8 +87,8 @@ fuzz_target!(|data: &[u8]| {
         }
         hostile_payload(namespace, &key, bytes);
         comes_back(namespace, &key, bytes);
-        comes_back(namespace, &key, &[b"B", bytes].concat());
-        comes_back(namespace, &key, &[b"C", bytes].concat());
+        comes_back(namespace, &key, &[&b"B"[..], bytes].concat());
+        comes_back(namespace, &key, &[&b"C"[..], bytes].concat());
         // Values that name their key, and repeat themselves.
         comes_back(namespace, &key, &[text, bytes, text, bytes].concat());
         if mode & 1 == 1 {

@@ -48,7 +48,7 @@ const EXPIRING: u8 = 0xCE;
 const PASSING: u8 = 0xCF;
 
 /// How far the bytes of integers in their short form go, in their long one.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "48")]
+#[expect(clippy::cast_possible_truncation, reason = "48")]
 const SMALL_END: u8 = SMALL_INTEGERS as u8;
 
 /// Names and values, each with what stands for it.
