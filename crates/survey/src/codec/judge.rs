@@ -128,3 +128,16 @@ impl<'r> Judge<'r> {
         Judged { candidate, encode_us, decode_us, is_worked_out }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_more_for_each_write_is_worth_some_percent_of_the_bytes() {
+        // What sessions take by a vocabulary, and by zstd.
+        let more = time_score(5.0, 0.4, true) - time_score(0.3, 0.2, false);
+        assert!((0.04..0.08).contains(&more), "{more}");
+        assert!(time_score(5.0, 0.4, true) > time_score(5.0, 0.4, false));
+    }
+}
