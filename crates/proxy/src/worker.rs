@@ -21,7 +21,7 @@ use tokio_rustls::rustls::ClientConfig;
 use crate::address::Route;
 use crate::arrival::{Arrival, greet};
 use crate::backoff::Backoff;
-use crate::client::{self, Client, Gathering, end_waits};
+use crate::client::{self, Client, Crowd, Gathering, end_waits};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::encoders::Encoders;
@@ -85,6 +85,8 @@ pub(crate) struct Worker {
     pub(crate) clients: RefCell<Slab<Rc<Client>>>,
     /// Those whose answers wait for others.
     pub(crate) gathering: Gathering,
+    /// Those whose writes wait for room in a cache.
+    pub(crate) crowd: Crowd,
     /// The clients of all workers, as they see one another.
     pub(crate) everybody: Arc<Clients>,
     /// A task waits for the end of CLIENT PAUSE.
@@ -145,6 +147,7 @@ impl Worker {
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             clients: RefCell::default(),
             gathering: Gathering::default(),
+            crowd: Crowd::default(),
             everybody,
             awaits_unpause: Cell::new(false),
             stopping: Cell::new(false),

@@ -7,22 +7,23 @@
 //! | `recent.rs` | which were written lately |
 //! | `new_share.rs` | how many of these count as new |
 //! | `ages.rs` | how long ago those that leave were asked for |
+//! | `slots.rs` | where memory is short |
 //! | `seen.rs` | what several keyfolds tell each other of requests |
 //! | `saved.rs` | what the next keyfold learns of them |
 
 mod ages;
 mod frequency;
-mod full;
 mod new_share;
 mod popularity;
 mod recent;
 mod saved;
 mod seen;
+mod slots;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use full::Full;
+use slots::Slots;
 
 use crate::layout::{CachePolicy, Place};
 use crate::slot::Slot;
@@ -83,7 +84,11 @@ pub struct Cache {
     /// Plain keys leave too.
     plain_keys: AtomicBool,
     /// Where writes are refused.
-    full: Full,
+    full: Slots,
+    /// Where writes wait until something has left.
+    crowded: Slots,
+    /// Bytes that may be written where it is crowded.
+    room: AtomicI64,
     /// Bytes that may be written until memory is looked at.
     allowance: AtomicI64,
     refused: AtomicU64,
@@ -109,7 +114,9 @@ impl Cache {
             tells: AtomicBool::new(false),
             is_on: AtomicBool::new(false),
             plain_keys: AtomicBool::new(false),
-            full: Full::default(),
+            full: Slots::default(),
+            crowded: Slots::default(),
+            room: AtomicI64::new(0),
             allowance: AtomicI64::new(0),
             refused: AtomicU64::new(0),
             refused_at_ms: AtomicU64::new(0),
@@ -130,7 +137,8 @@ impl Cache {
         self.is_on.store(is_on, Ordering::Relaxed);
         self.plain_keys.store(is_on && plain_keys, Ordering::Relaxed);
         if !is_on {
-            self.set_full(false);
+            self.set_full_in(|_| false);
+            self.set_crowded_in(|_| false);
         }
     }
 
@@ -164,7 +172,11 @@ impl Cache {
             self.seen.note(key, used);
         }
         if used.writes() {
-            self.allowance.fetch_sub(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::Relaxed);
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            self.allowance.fetch_sub(bytes, Ordering::Relaxed);
+            if self.is_crowded() {
+                self.room.fetch_sub(bytes, Ordering::Relaxed);
+            }
         }
     }
 
@@ -176,11 +188,6 @@ impl Cache {
     /// Whether as much was written as was allowed.
     pub fn is_due(&self) -> bool {
         self.allowance.load(Ordering::Relaxed) < 0
-    }
-
-    /// Says whether writes are refused, in whichever slot.
-    pub fn set_full(&self, is_full: bool) {
-        self.full.set(|_| is_full);
     }
 
     /// Says in which slots writes are refused.
@@ -197,6 +204,34 @@ impl Cache {
     /// Whether writes to keys of this slot are refused.
     pub fn is_full_at(&self, slot: Slot) -> bool {
         self.full.at(slot)
+    }
+
+    /// Says in which slots writes wait for room.
+    pub fn set_crowded_in(&self, is_crowded: impl Fn(Slot) -> bool) {
+        self.crowded.set(is_crowded);
+    }
+
+    /// Whether writes wait for room anywhere.
+    #[inline]
+    pub fn is_crowded(&self) -> bool {
+        self.crowded.anywhere()
+    }
+
+    /// Whether writes to keys of this slot wait for room.
+    pub fn is_crowded_at(&self, slot: Slot) -> bool {
+        self.crowded.at(slot)
+    }
+
+    /// So many bytes may be written where it is crowded, less what was written beyond what might be. What wasn't used is gone.
+    pub fn give_room(&self, bytes: u64) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let (relaxed, more) = (Ordering::Relaxed, |left: i64| Some(left.min(0).saturating_add(bytes)));
+        let _ = self.room.fetch_update(relaxed, relaxed, more);
+    }
+
+    /// Whether something may be written where it is crowded.
+    pub fn has_room(&self) -> bool {
+        !self.is_crowded() || self.room.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn count_refused(&self) {
@@ -299,5 +334,35 @@ impl Cache {
     /// Keys that were looked at to choose some that leave.
     pub fn looked_at(&self) -> u64 {
         self.looked_at.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_it_is_crowded_as_much_is_written_as_there_is_room_for() {
+        let (cache, key) = (Cache::new(1 << 16), KeyHash::of(b"k"));
+        cache.note(key, Use::Write, 1_000);
+        assert!(cache.has_room(), "nothing is counted before");
+        cache.set_crowded_in(|slot| slot == Slot::LAST);
+        assert!(!cache.has_room() && cache.is_crowded_at(Slot::LAST) && !cache.is_crowded_at(Slot::of(b"k")));
+        cache.give_room(100);
+        cache.note(key, Use::Read, 0);
+        cache.note(key, Use::Write, 60);
+        assert!(cache.has_room());
+        cache.note(key, Use::Update, 60);
+        assert!(!cache.has_room());
+        cache.give_room(20);
+        assert!(!cache.has_room(), "what was too much is taken off");
+        for _ in 0..2 {
+            cache.give_room(100);
+        }
+        cache.note(key, Use::Write, 100);
+        assert!(!cache.has_room(), "what isn't used is not kept");
+        cache.give_room(u64::MAX);
+        cache.turn(false, false);
+        assert!(cache.has_room() && !cache.is_crowded());
     }
 }

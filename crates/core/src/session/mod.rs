@@ -398,6 +398,13 @@ impl Session {
         !plan.route.is_refusal() && self.joined.clients().pause().holds(env.now_ms, may_write)
     }
 
+    /// Whether a planned request writes where it is crowded, and waits until something has left.
+    pub fn awaits_room(&self, plan: &Plan, args: &[&[u8]], env: &Env<'_>) -> bool {
+        let Some(cache) = env.cache.filter(|cache| !cache.has_room()) else { return false };
+        let Some(command) = plan.command.filter(|command| use_of(command).writes()) else { return false };
+        !plan.route.is_refusal() && self.reaches(command, args, |slot| cache.is_crowded_at(slot))
+    }
+
     fn may_write(&self, plan: &Plan) -> bool {
         let may_write = |command: &Command| command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE);
         let queued =

@@ -251,7 +251,9 @@ impl Session {
     /// it may go on.
     fn refuse_write(&self, command: &Command, args: &[&[u8]], env: &Env<'_>) -> Option<String> {
         let takes_memory = || self.takes_memory(command, env.dialect());
-        let is_full = |cache: &&Cache| cache.is_full() && takes_memory() && self.reaches_full(command, args, cache);
+        let is_full = |cache: &&Cache| {
+            cache.is_full() && takes_memory() && self.reaches(command, args, |slot| cache.is_full_at(slot))
+        };
         if let Some(cache) = env.cache.filter(is_full) {
             cache.count_refused();
             return Some("OOM command not allowed when used memory > 'maxmemory'.".to_owned());
@@ -281,13 +283,13 @@ impl Session {
         }
     }
 
-    /// Whether one of its keys, or of what is queued before it, lies where memory is full. What has none may go anywhere.
-    fn reaches_full(&self, command: &Command, args: &[&[u8]], cache: &Cache) -> bool {
+    /// Whether one of its keys, or of what is queued before it, lies in such a slot. What has none may go anywhere.
+    pub(super) fn reaches(&self, command: &Command, args: &[&[u8]], is_such: impl Fn(Slot) -> bool) -> bool {
         let keys = command.keys_in(args);
         let own = keys.iter().filter_map(|key| args.get(key.index).copied());
         let queued = self.queue.iter().flat_map(|queue| &queue.commands).flat_map(Queued::keys);
         let mut all = own.chain(queued).peekable();
-        all.peek().is_none() || all.any(|key| cache.is_full_at(Slot::of(key)))
+        all.peek().is_none() || all.any(|key| is_such(Slot::of(key)))
     }
 
     /// A command that no server known to us has: a module's, a newer one's, or a mistake.

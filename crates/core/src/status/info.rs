@@ -429,7 +429,7 @@ mod tests {
         cache.count_by_server(2);
         cache.count_looked_at(900);
         cache.count_refused();
-        cache.set_full(true);
+        cache.set_full_in(|_| true);
         cache.set_now(107_000);
         (0..99).for_each(|number: u32| cache.popularity().ages().leave(KeyHash::of(&number.to_be_bytes())));
         cache

@@ -190,9 +190,9 @@ mod tests {
         assert_eq!(codes(&layout, &stats), ["evicted_by_server", "cache_full"]);
         cache.set_now(601_000);
         assert_eq!(codes(&layout, &stats), Vec::<String>::new(), "ten minutes later");
-        cache.set_full(true);
+        cache.set_full_in(|_| true);
         assert_eq!(codes(&layout, &stats), ["cache_full"]);
-        cache.set_full(false);
+        cache.set_full_in(|_| false);
         cache.set_gauges(500, 0, 1, 10);
         assert_eq!(codes(&layout, &stats), ["cache_unlimited"]);
         cache.set_gauges(500, 1000, 0, 10);

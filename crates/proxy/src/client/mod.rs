@@ -6,6 +6,7 @@
 
 mod before_cluster;
 mod connection;
+mod crowd;
 mod gathering;
 mod requests;
 
@@ -28,6 +29,7 @@ use crate::upstream::{NodeStep, Upstream};
 use crate::worker::Worker;
 
 pub(crate) use connection::serve;
+pub(crate) use crowd::Crowd;
 use gathering::Waits;
 pub(crate) use gathering::{Gathering, end_waits};
 

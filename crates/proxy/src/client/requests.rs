@@ -14,6 +14,7 @@ use keyfold_core::session::{Lane, Patience, Plan};
 
 use tokio::sync::oneshot;
 
+use super::crowd::{Crowd, Since};
 use super::{Client, State};
 use crate::encoders::Asked;
 use crate::upstream::{Status, Upstream};
@@ -29,6 +30,8 @@ pub(super) struct Requests {
     shared: Option<(Lane, Rc<Upstream>)>,
     /// How far the large values of the next request are.
     encoding: Encoding,
+    /// Since when the next request waits for room in a cache.
+    waits_for_room: Since,
     /// The client was authenticated when it was last looked at, and may send what the limits allow.
     trusted: bool,
     /// What the server took for the longest argument when it was last looked at.
@@ -75,6 +78,7 @@ impl Requests {
             reader,
             shared: None,
             encoding: Encoding::NotAsked,
+            waits_for_room: Since::default(),
             trusted: false,
             max_bulk_bytes: usize::MAX,
             blocked: false,
@@ -141,6 +145,7 @@ impl Requests {
             self.client.state.borrow_mut().conversation.give_back_turn();
         } else {
             self.encoding = Encoding::NotAsked;
+            self.waits_for_room.end();
             self.worker.stats.count_request();
         }
         start
@@ -210,6 +215,11 @@ impl Requests {
         let plan = state.conversation.plan_or_follow(args, env, joins)?;
         if state.conversation.session().is_paused(&plan, env) {
             self.worker.await_unpause();
+            return None;
+        }
+        if state.conversation.session().awaits_room(&plan, args, env)
+            && Crowd::holds(&self.client, &self.waits_for_room, &self.worker)
+        {
             return None;
         }
         (!state.conversation.session().awaits_tracking(&plan, args)).then_some(plan)

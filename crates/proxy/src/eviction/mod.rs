@@ -44,6 +44,8 @@ struct Gauges {
     /// None where nothing leaves it.
     mark: Option<u64>,
     keys: u64,
+    /// Writes are to wait for room.
+    is_crowded: bool,
     /// Writes are to be refused.
     is_full: bool,
 }
@@ -70,26 +72,35 @@ impl Shared {
 
     /// Nothing is known of it for a while.
     fn note_silence(&self, node: Option<Node>, errand: &Errand) {
-        let before = self.gauges.borrow_mut().get_mut(&node).is_some_and(|one| std::mem::take(&mut one.is_full));
-        if before {
-            self.refuse(errand);
+        let mut was_short = false;
+        if let Some(one) = self.gauges.borrow_mut().get_mut(&node) {
+            was_short = one.is_crowded || one.is_full;
+            (one.is_crowded, one.is_full) = (false, false);
+        }
+        if was_short {
+            self.hold_back(errand);
         }
     }
 
-    /// Has writes be refused that go where a server is full.
-    fn refuse(&self, errand: &Errand) {
+    /// Has writes wait that go where it is crowded, and be refused where a server is full.
+    fn hold_back(&self, errand: &Errand) {
         let all = self.gauges.borrow();
-        let full: BTreeSet<Option<Node>> = all.iter().filter(|(_, one)| one.is_full).map(|(node, _)| *node).collect();
-        match full.is_empty() {
-            true => self.cache.set_full(false),
-            false => self.cache.set_full_in(|slot| errand.node_with(slot).is_some_and(|node| full.contains(&node))),
-        }
+        let those = |is_so: fn(&Gauges) -> bool| -> BTreeSet<Option<Node>> {
+            all.iter().filter(|(_, one)| is_so(one)).map(|(node, _)| *node).collect()
+        };
+        let (crowded, full) = (those(|one| one.is_crowded), those(|one| one.is_full));
+        let lies_in = |nodes: &BTreeSet<Option<Node>>, slot| {
+            !nodes.is_empty() && errand.node_with(slot).is_some_and(|node| nodes.contains(&node))
+        };
+        self.cache.set_crowded_in(|slot| lies_in(&crowded, slot));
+        self.cache.set_full_in(|slot| lies_in(&full, slot));
     }
 
     fn note(&self, node: Option<Node>, gauges: Gauges, errand: &Errand) {
         let before = self.gauges.borrow_mut().insert(node, gauges);
-        if before.is_some_and(|before| before.is_full) != gauges.is_full {
-            self.refuse(errand);
+        let before = before.unwrap_or_default();
+        if (before.is_crowded, before.is_full) != (gauges.is_crowded, gauges.is_full) {
+            self.hold_back(errand);
         }
         let all = self.gauges.borrow();
         let sum = |part: fn(&Gauges) -> u64| all.values().map(part).sum();
@@ -119,7 +130,7 @@ async fn keep_for_ever(errand: Errand, config: Arc<Config>, cache: Arc<Cache>) {
             nodes.retain(|node, _| wanted.contains(node));
             shared.gauges.borrow_mut().retain(|node, _| wanted.contains(node));
             // Slots may have moved.
-            shared.refuse(&errand);
+            shared.hold_back(&errand);
             for node in wanted {
                 nodes.entry(node).or_insert_with(|| {
                     let errand = errand.another().at_node(node);

@@ -63,9 +63,13 @@ pub(super) async fn keep(shared: Rc<Shared>, node: Option<Node>, errand: Errand)
     let mut keeper = Keeper::new(shared, node, errand);
     loop {
         if let Err(reason) = keeper.go_on().await {
+            // What has been looked at is of no use by another layout.
             tracing::debug!(%reason, "evicting was broken off; it begins again");
             keeper.databases.clear();
             keeper.surveyed = None;
+            if let Broken::LayoutChanged = reason {
+                continue;
+            }
             keeper.shared.note_silence(keeper.node, &keeper.errand);
             tokio::time::sleep(PAUSE).await;
         }
@@ -171,8 +175,12 @@ impl Keeper {
         let now_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let order = self.governor.look(memory.counted, std::mem::take(&mut self.freed), now_us);
         let keys = self.databases.values().map(|hand| hand.evictor.keys(hand.names)).sum();
-        let gauges = Gauges { used: memory.counted, mark: Some(mark), keys, is_full: order.is_full };
+        let Order { is_crowded, is_full, .. } = order;
+        let gauges = Gauges { used: memory.counted, mark: Some(mark), keys, is_crowded, is_full };
         self.shared.note(self.node, gauges, &self.errand);
+        if is_crowded {
+            self.shared.cache.give_room(order.allowance);
+        }
         Some(order)
     }
 

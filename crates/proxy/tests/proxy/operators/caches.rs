@@ -59,8 +59,8 @@ fn what_leaves_a_cache_is_told_by_namespace_and_reason_and_how_old_it_is() {
         }
         turn += 1;
         let now = status(&proxy).keyfold;
-        let has_folded = now.namespaces[0].evicted > 50;
-        has_folded && now.cache.is_some_and(|cache| cache.plain_evicted > 50 && cache.evicted_ages.keys > 10)
+        // Ages are noted when keys are chosen, some hundreds at once on a slow machine, and keys counted when they are gone.
+        now.namespaces[0].evicted > 2_000 && now.cache.is_some_and(|cache| cache.plain_evicted > 500)
     });
     assert!(call(&mut wire, "INFO keyfold").contains("keyfold_cache:policy=tinylfu,evicts=1"));
     // What is being counted meanwhile is waited for.

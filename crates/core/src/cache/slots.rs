@@ -1,31 +1,31 @@
-//! Where writes are refused, as memory is full: of a cluster's primaries it may be one, and the others go on.
+//! Where memory is short: of a cluster's primaries it may be one, and writes to the others go on.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::slot::{SLOTS, Slot};
 
-/// Slots whose server is full. Before one server all slots are.
+/// Slots of whose server something is so. Before one server that is all slots or none.
 #[derive(Debug)]
-pub(super) struct Full {
+pub(super) struct Slots {
     anywhere: AtomicBool,
     /// A bit for each slot.
     slots: Box<[AtomicU64]>,
 }
 
-impl Default for Full {
+impl Default for Slots {
     fn default() -> Self {
         let words = usize::from(SLOTS).div_ceil(64);
         Self { anywhere: AtomicBool::new(false), slots: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 }
 
-impl Full {
-    /// Says of each slot whether it is full.
-    pub(super) fn set(&self, is_full: impl Fn(Slot) -> bool) {
+impl Slots {
+    /// Says of each slot whether it is so.
+    pub(super) fn set(&self, is_so: impl Fn(Slot) -> bool) {
         let mut all = Slot::all();
         let mut anywhere = false;
         for word in &self.slots {
-            let bits = (&mut all).take(64).enumerate().map(|(bit, slot)| u64::from(is_full(slot)) << bit).sum();
+            let bits = (&mut all).take(64).enumerate().map(|(bit, slot)| u64::from(is_so(slot)) << bit).sum();
             word.store(bits, Ordering::Relaxed);
             anywhere |= bits != 0;
         }
@@ -49,13 +49,13 @@ mod tests {
 
     #[test]
     fn each_slot_has_a_bit_of_its_own() {
-        let full = Full::default();
-        assert!(!full.anywhere() && Slot::all().all(|slot| !full.at(slot)));
-        full.set(|slot| slot.number() % 3 == 1);
-        assert!(full.anywhere() && Slot::all().all(|slot| full.at(slot) == (slot.number() % 3 == 1)));
-        full.set(|slot| slot == Slot::LAST);
-        assert!(full.anywhere() && Slot::all().all(|slot| full.at(slot) == (slot == Slot::LAST)));
-        full.set(|_| false);
-        assert!(!full.anywhere() && Slot::all().all(|slot| !full.at(slot)));
+        let some = Slots::default();
+        assert!(!some.anywhere() && Slot::all().all(|slot| !some.at(slot)));
+        some.set(|slot| slot.number() % 3 == 1);
+        assert!(some.anywhere() && Slot::all().all(|slot| some.at(slot) == (slot.number() % 3 == 1)));
+        some.set(|slot| slot == Slot::LAST);
+        assert!(some.anywhere() && Slot::all().all(|slot| some.at(slot) == (slot == Slot::LAST)));
+        some.set(|_| false);
+        assert!(!some.anywhere() && Slot::all().all(|slot| !some.at(slot)));
     }
 }
