@@ -96,7 +96,9 @@ fn a_server_that_evicts_all_the_same_is_counted_and_costs_misses() {
             reaches("it is counted", 101, || stage.proxy.cache().by_server());
         });
         // A bucket that goes leaves its spilled values, and one of those that goes leaves a field that holds nothing.
-        let report = clients.check(&mut stage.connect());
+        // DEL, which doesn't look at what it removes, counts that one.
+        let is_such = |wrong: &str| wrong.contains(": Delete on Possible({None}) answered :1\\r\\n;");
+        let report = clients.check_but(&mut stage.connect(), is_such);
         assert!(report.errors.is_empty(), "{} {:?}", binary.name(), report.errors);
         assert!(clients.vanished.load(Ordering::Relaxed) > 0);
     }
