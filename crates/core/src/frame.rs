@@ -12,6 +12,7 @@
 //!       1  5 bytes, milliseconds            1  an integer, 1 to 8 bytes, two's complement
 //!          since 2020-01-01                 2  spilled: 8 bytes, the nonce of the spill key; where a codec
 //!       2  8 bytes, milliseconds               wrote what lies there, 1 byte more, its slot
+//!                                              more than that: it lies in parts; their header
 //!          since 1970-01-01                 3  coded: 1 byte, the codec's slot; then the payload
 //!                                   c=1 bb  coded by the codec in slot bb, 0 to 3; the payload
 //! ```
@@ -22,6 +23,8 @@
 //! first four slots costs one byte a value.
 //!
 //! A *tombstone* is a frame that has already expired.
+
+use crate::collection::parts::HEADER_BYTES;
 
 /// Milliseconds from 1970-01-01 to 2020-01-01, where the 5-byte expiry starts. It reaches to 2054.
 const SHORT_EPOCH_MS: i64 = 1_577_836_800_000;
@@ -67,6 +70,13 @@ pub enum Body<'a> {
         /// The slot of the codec that wrote what lies there; none for the value as it is.
         slot: Option<u8>,
     },
+    /// The value is a collection that lies in parts.
+    Parts {
+        /// What tells them from the parts of others.
+        nonce: u64,
+        /// How much there is of them ([`crate::collection::parts::Header`]).
+        header: &'a [u8],
+    },
     /// The value, by the codec in this slot of the namespace.
     Coded {
         /// The codec's slot.
@@ -83,6 +93,7 @@ impl Body<'_> {
             Self::Raw(value) => encode(value, expires_at_ms, out),
             Self::Integer(number) => encode(itoa::Buffer::new().format(number).as_bytes(), expires_at_ms, out),
             Self::Spill { nonce, slot } => encode_spill(nonce, slot, expires_at_ms, out),
+            Self::Parts { nonce, header } => encode_parts(nonce, header, expires_at_ms, out),
             Self::Coded { slot, payload } => {
                 write_coded_head(slot, expires_at_ms, out);
                 out.extend_from_slice(payload);
@@ -90,9 +101,9 @@ impl Body<'_> {
         }
     }
 
-    /// Whether the value lies in the spill key with this nonce.
+    /// Whether the value lies in the spill key, or the parts, with this nonce.
     pub fn points_to(&self, nonce: u64) -> bool {
-        matches!(self, Self::Spill { nonce: found, .. } if *found == nonce)
+        matches!(self, Self::Spill { nonce: found, .. } | Self::Parts { nonce: found, .. } if *found == nonce)
     }
 }
 
@@ -136,12 +147,13 @@ impl<'a> Frame<'a> {
             BODY_INTEGER => Body::Integer(read_integer(rest).ok_or_else(damaged)?),
             BODY_SPILL => {
                 let (nonce, slot) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
-                let slot = match slot {
-                    [] => None,
-                    [slot] => Some(*slot),
+                let nonce = u64::from_be_bytes(*nonce);
+                match slot {
+                    [] => Body::Spill { nonce, slot: None },
+                    [slot] => Body::Spill { nonce, slot: Some(*slot) },
+                    header if header.len() == HEADER_BYTES => Body::Parts { nonce, header },
                     _ => return Err(damaged()),
-                };
-                Body::Spill { nonce: u64::from_be_bytes(*nonce), slot }
+                }
             }
             BODY_CODED => {
                 let (&slot, payload) = rest.split_first().ok_or_else(damaged)?;
@@ -186,6 +198,12 @@ pub fn encode_spill(nonce: u64, slot: Option<u8>, expires_at_ms: Option<i64>, ou
     write_head(BODY_SPILL, expires_at_ms, out);
     out.extend_from_slice(&nonce.to_be_bytes());
     out.extend(slot);
+}
+
+/// Appends the frame of a collection that lies in the parts with this nonce.
+pub fn encode_parts(nonce: u64, header: &[u8], expires_at_ms: Option<i64>, out: &mut Vec<u8>) {
+    encode_spill(nonce, None, expires_at_ms, out);
+    out.extend_from_slice(header);
 }
 
 /// Appends what stands before the payload of a coded value.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
-use keyfold_core::record::PhysicalWrite;
+use keyfold_core::record::{Content, PhysicalWrite, SetsAs};
 
 use super::writer::Writer;
 
@@ -38,12 +38,13 @@ impl Physical {
     pub(crate) fn place(&mut self, layout: &Layout, key: &[u8], value: &[u8]) {
         let place = layout.locate(key).place();
         // As long as nearly all nonces are.
-        let writes = layout.physical_writes(place.as_ref(), key, value, None, || u64::MAX - self.spills);
-        self.spills += u64::from(writes.spill.is_some());
-        for PhysicalWrite { hash, name, value, .. } in writes.iter() {
-            match hash {
-                Some(hash) => self.field(hash, name, value),
-                None => self.string(name, value),
+        let writes = layout.physical_writes(SetsAs::Sets, place.as_ref(), key, value, None, || u64::MAX - self.spills);
+        self.spills += u64::from(writes.is_spilled());
+        for PhysicalWrite { key, content } in writes.iter() {
+            match content {
+                Content::Field { name, stored } => self.field(key, name, stored),
+                Content::String { value, .. } => self.string(key, value),
+                Content::Members(_) => unreachable!("the lab's records are strings"),
             }
         }
     }

@@ -55,6 +55,7 @@ impl FoldedTally {
             },
             Physical::Zipped { namespace, .. } => (namespace, 1, false),
             Physical::Spill { namespace, .. } => (namespace, 0, true),
+            Physical::Part { namespace, .. } => (namespace, 0, false),
             Physical::Bucket(_) | Physical::Plain | Physical::Administration | Physical::Unknown => return false,
         };
         let held = self.namespaces.entry(namespace.0).or_default();

@@ -65,6 +65,7 @@ fn note_slots(
     for (head, name) in &wanted {
         match head.mark {
             Mark::Bucket | Mark::WholeBucket => commands.push(&[b"HVALS", name]),
+            Mark::Part => commands.push(&[b"TYPE", name]),
             Mark::Zipped | Mark::Spill => commands.push(&[b"GETRANGE", name, b"0", FRAME_HEAD_BYTES]),
         }
     }
@@ -88,6 +89,6 @@ fn slot_of(stored: &[u8]) -> Option<u8> {
     match Frame::decode(stored).ok()?.body {
         Body::Coded { slot, .. } => Some(slot),
         Body::Spill { slot, .. } => slot,
-        Body::Raw(_) | Body::Integer(_) => None,
+        Body::Raw(_) | Body::Integer(_) | Body::Parts { .. } => None,
     }
 }

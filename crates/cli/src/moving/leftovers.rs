@@ -23,7 +23,7 @@ pub(crate) fn remove(server: &mut Server, moving: &Layout) -> anyhow::Result<()>
 
 fn is_left_over(moving: &Layout, name: &[u8]) -> bool {
     match moving.read_physical(name) {
-        Physical::Spill { namespace, .. } => moving.is_former_place(namespace, name),
+        Physical::Spill { namespace, .. } | Physical::Part { namespace, .. } => moving.is_former_place(namespace, name),
         _ => false,
     }
 }

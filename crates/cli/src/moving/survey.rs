@@ -442,7 +442,7 @@ fn read_stored(
     let frame = Frame::decode(stored).ok()?;
     let value = match frame.body {
         // The spilled value itself stays outside of buckets on both sides.
-        Body::Spill { .. } => Vec::new(),
+        Body::Spill { .. } | Body::Parts { .. } => Vec::new(),
         _ => namespace.decode(key, &frame, None).ok()??.into_owned(),
     };
     Some((value, frame.expires_at_ms.map(|_| SOME_TIME_MS)))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use keyfold_core::exchange::read_parts_command;
 use keyfold_core::layout::NamespaceIndex;
 use keyfold_core::walk::{BucketWalk, KeyWalk};
 use keyfold_server::Commands;
@@ -57,6 +58,8 @@ pub(crate) enum Inquiry {
     Bucket { walk: BucketWalk, before: Fields },
     /// The spilled value that a field pointed to, when it held `stored`.
     Spill { field: Field, stored: Vec<u8>, name: Vec<u8>, expires_at_ms: Option<i64> },
+    /// The members of a collection in parts, as `field` pointed to them when it held `stored`.
+    Parts { field: Field, stored: Vec<u8>, expires_at_ms: Option<i64> },
     /// The field once more: the spilled value was gone when it held `stored`.
     Again { field: Field, stored: Vec<u8> },
     /// Whether the spilled value `name` has a field that points to it, and whether it is to go anyway.
@@ -99,6 +102,10 @@ impl Inquiry {
                 }
             }
             Self::Spill { name, .. } => commands.push(&[b"GET", name]),
+            Self::Parts { field, .. } => {
+                let command = read_parts_command(&field.bucket, &field.field).unwrap_or_default();
+                commands.push(&command.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            }
             Self::Again { field, .. } => commands.push(&[b"HGET", &field.bucket, &field.field]),
             Self::Owner { field, name, .. } => {
                 commands.push(&[b"HGET", &field.bucket, &field.field]);
@@ -118,7 +125,7 @@ impl Inquiry {
             Self::Kind(own) | Self::Other { own, .. } => &own.physical,
             Self::Bucket { walk, .. } => walk.name(),
             Self::Spill { name, .. } | Self::Owner { name, .. } => name,
-            Self::Again { field, .. } => &field.bucket,
+            Self::Again { field, .. } | Self::Parts { field, .. } => &field.bucket,
             Self::Twin { physical, .. } => physical,
         }
     }
@@ -137,6 +144,7 @@ impl Inquiry {
             Self::Other { .. } => "MULTI with DUMP",
             Self::Bucket { .. } => "HSCAN",
             Self::Spill { .. } => "GET",
+            Self::Parts { .. } => "EVAL",
             Self::Again { .. } | Self::Owner { .. } => "HGET",
             Self::Twin { .. } => "HEXISTS",
         }

@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`packed`] | a collection as one value, and back |
+//! | [`parts`] | a large one as many small ones |
 //! | `payload` | a collection as DUMP gives it, and RESTORE takes it |
 //! | `set` | a set |
 //! | `hash` | a hash |
@@ -13,6 +14,7 @@
 
 mod hash;
 pub mod packed;
+pub mod parts;
 mod payload;
 mod set;
 mod vocabulary;

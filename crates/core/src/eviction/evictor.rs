@@ -351,7 +351,7 @@ impl Evictor {
                 Physical::Plain => {
                     self.with_plain.then(|| Suspect::Key { namespace: None, name: name.to_vec(), key: name.to_vec() })
                 }
-                Physical::Administration | Physical::Spill { .. } | Physical::Unknown => None,
+                Physical::Administration | Physical::Spill { .. } | Physical::Part { .. } | Physical::Unknown => None,
             };
             match suspect {
                 Some(suspect) => self.suspects.push_back(suspect),

@@ -5,13 +5,17 @@ use std::borrow::Cow;
 use smallvec::{SmallVec, smallvec};
 
 use crate::codec;
+use crate::collection::parts::Header;
 use crate::collection::{Collection, CollectionKind};
+use crate::exchange::parts::{self, InParts};
+use crate::exchange::reply_kind::Refusal;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::sum::Sum;
 use crate::exchange::{Env, failure};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place};
 use crate::placement::handmade::Packing;
+use crate::resp::Reply;
 use crate::string::{Collected, Entry, Held, Unread, WhyUnread};
 
 /// One key: the spots where it may lie, and what was found there.
@@ -58,6 +62,10 @@ pub(super) enum Spilled {
     Read(Vec<u8>),
     /// It is there, and too long to be read without need.
     Large,
+    /// All that lies in its parts.
+    Members(Collection),
+    /// It lies in parts, and can't be worked on as a whole.
+    Unreadable(String),
 }
 
 impl Spot {
@@ -119,6 +127,52 @@ impl Spot {
         }
     }
 
+    /// What points to parts: their nonce.
+    pub(crate) fn parts(&self) -> Option<u64> {
+        match self.frame()?.body {
+            Body::Parts { nonce, .. } => Some(nonce),
+            _ => None,
+        }
+    }
+
+    /// The header of a collection in parts that was left unread.
+    pub(crate) fn unread_header(&self) -> Option<Header> {
+        match self.frame()?.body {
+            Body::Parts { header, .. } if self.is_large() => Header::decode(header),
+            _ => None,
+        }
+    }
+
+    /// Leaves what it points to unread.
+    pub(super) fn leave_unread(&mut self) {
+        if let Found::Field { spilled, .. } = &mut self.found {
+            *spilled = Spilled::Large;
+        }
+    }
+
+    /// Takes what was said of the parts that it points to; false where it points to them no longer.
+    pub(super) fn take_parts(&mut self, reply: &[u8]) -> Result<bool, Refusal> {
+        let Some(kind) = self.place.as_ref().and_then(|place| place.kind.collection()) else { return Ok(false) };
+        let read = Reply::parse(reply).ok().and_then(|reply| parts::read_parts(reply, kind));
+        let (header, found) = match read.ok_or_else(|| Refusal::of(reply))? {
+            InParts::Changed => return Ok(false),
+            InParts::All { stored, collection } => (stored, Spilled::Members(collection)),
+            InParts::Unreadable { stored, why } => (stored, Spilled::Unreadable(why)),
+        };
+        if let Found::Field { stored, spilled } = &mut self.found {
+            if !header.is_empty() {
+                *stored = header;
+            }
+            *spilled = found;
+        }
+        Ok(true)
+    }
+
+    /// Whether it was left unread, being large.
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(&self.found, Found::Field { spilled: Spilled::Large, .. })
+    }
+
     /// The field's new bytes if only the expiry of its value changes, and a spilled value stays where it is. None where
     /// these bytes don't follow from the frame alone, or the value isn't kept in a field.
     pub(crate) fn stored_with_expiry(&self, expires_at_ms: Option<i64>) -> Option<Vec<u8>> {
@@ -152,7 +206,11 @@ impl Spot {
         }
         match namespace.encode(logical, value, frame.expires_at_ms) {
             codec::Stored::InPlace(again) => again == *stored,
-            codec::Stored::Spilled { slot, .. } => matches!(frame.body, Body::Spill { slot: now, .. } if now == slot),
+            codec::Stored::Spilled { slot, .. } => match frame.body {
+                Body::Spill { slot: now, .. } => now == slot,
+                Body::Parts { .. } => true,
+                _ => false,
+            },
         }
     }
 
@@ -245,8 +303,13 @@ impl Spot {
                 None if *spilled == Spilled::Large => Ok(Held::Unread(Unread {
                     origin: logical.to_vec(),
                     expires_at_ms: self.frame().and_then(|frame| frame.expires_at_ms),
-                    collection: None,
+                    collection: place.kind.collection(),
                     why: WhyUnread::Large,
+                })),
+                None if let Spilled::Unreadable(why) = spilled => Err(why.clone()),
+                None if let Spilled::Members(collection) = spilled => Ok(Held::Collection(Collected {
+                    collection: collection.clone(),
+                    expires_at_ms: self.frame().and_then(|frame| frame.expires_at_ms),
                 })),
                 None => {
                     let spilled = if let Spilled::Read(bytes) = spilled { Some(bytes.as_slice()) } else { None };

@@ -81,7 +81,9 @@ impl Size {
                     self.total -= 1;
                     commands.push(&[b"HLEN", name]);
                 }
-                Physical::Administration | Physical::Spill { .. } | Physical::Unknown => self.total -= 1,
+                Physical::Administration | Physical::Spill { .. } | Physical::Part { .. } | Physical::Unknown => {
+                    self.total -= 1;
+                }
             }
         }
         if commands.count() == 0 {

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::admin::scratch_key;
 use crate::exchange::Env;
 use crate::exchange::batch::{Batch, Commands};
-use crate::exchange::key::{Found, Key, Spilled};
+use crate::exchange::key::{Found, Key, Spilled, Spot};
 use crate::exchange::native_collection::Reading;
+use crate::exchange::parts;
 use crate::exchange::reply_kind::Refusal;
 use crate::layout::{Evict, Located, spill_name};
 use crate::resp::Reply;
@@ -146,7 +147,7 @@ impl Load {
 
     /// Whether a spilled value was left unread.
     pub(crate) fn left_any_unread(&self) -> bool {
-        self.keys.iter().flat_map(|key| key.spots()).any(|spot| spot.large_spill().is_some())
+        self.keys.iter().flat_map(|key| key.spots()).any(Spot::is_large)
     }
 
     /// Reads what was left unread; with the number of replies to come.
@@ -303,12 +304,22 @@ impl Load {
 
     /// Reads the spilled values that were pointed to, where there are any.
     fn read_spills(&mut self, wire: &mut Vec<u8>) -> Loading {
-        let mut commands = Commands::default();
+        let (mut commands, mut left) = (Commands::default(), Vec::new());
+        // Whoever needs them all says so.
+        let spares_parts = self.sparing && !self.reads_rest;
         for (index, key) in self.keys.iter().enumerate() {
             if self.leaves_spills && !key.is_moving() {
                 continue;
             }
             for (at, spot) in key.spots.iter().enumerate() {
+                if let (Some(_), Some(place)) = (spot.parts(), &spot.place) {
+                    if spares_parts {
+                        left.push((index, at));
+                    } else {
+                        parts::send_all(place, &mut commands);
+                        self.spills.push((index, at));
+                    }
+                }
                 if let (Some(nonce), Some(place)) = (spot.spill(), &spot.place) {
                     let name = spill_name(place.origin, nonce, &key.logical);
                     if self.spares(key) {
@@ -326,6 +337,9 @@ impl Load {
                 }
             }
         }
+        for (key, spot) in left {
+            self.keys[key].spots[spot].leave_unread();
+        }
         if commands.count() == 0 {
             return Loading::Ready;
         }
@@ -338,12 +352,24 @@ impl Load {
     fn take_spills(&mut self, replies: &[Vec<u8>], env: &Env<'_>, wire: &mut Vec<u8>) -> Loading {
         let mut rest = replies;
         for (key, spot) in &self.spills.clone() {
-            let spares = self.spares(&self.keys[*key]);
+            let is_in_parts = self.keys[*key].spots[*spot].parts().is_some();
+            let spares = self.spares(&self.keys[*key]) && !is_in_parts;
             let replies;
             let count = if spares { 2 + usize::from(self.watched) } else { 1 };
             (replies, rest) = rest.split_at_checked(count).unwrap_or_default();
             if replies.is_empty() {
                 return Loading::Failed(Refusal::Unexpected);
+            }
+            if is_in_parts {
+                match self.keys[*key].spots[*spot].take_parts(&replies[0]) {
+                    Ok(true) => continue,
+                    Ok(false) if self.dangling.insert(self.keys[*key].spots[*spot].parts().unwrap_or_default()) => {
+                        return Loading::More(self.send(wire));
+                    }
+                    // It has expired.
+                    Ok(false) => continue,
+                    Err(error) => return Loading::Failed(error),
+                }
             }
             let found = match if spares { read_spared(replies) } else { read_spilled(&replies[0]) } {
                 Ok(found) => found,

@@ -90,7 +90,7 @@ pub(super) fn held_in_field(stored: &[u8], key: &[u8], namespace: NamespaceIndex
         Held::Unread(Unread { origin: key.to_vec(), expires_at_ms, collection, why })
     };
     let frame = match Frame::decode(stored) {
-        Ok(Frame { body: Body::Spill { .. }, .. }) => return None,
+        Ok(Frame { body: Body::Spill { .. } | Body::Parts { .. }, .. }) => return None,
         Ok(frame) => frame,
         Err(error) => return Some(unread(None, &error.to_string())),
     };

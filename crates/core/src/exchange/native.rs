@@ -89,6 +89,7 @@ impl Get {
             Body::Raw(bytes) => answer.bulk(bytes),
             Body::Integer(number) => answer.bulk(itoa::Buffer::new().format(number).as_bytes()),
             Body::Coded { .. } => return self.answer(frame, None, env, io),
+            Body::Parts { .. } => answer.error(&failure(&self.key, "a collection in parts lies where strings do")),
             // The pointer was read twice and points to nothing: the server has evicted or lost the value.
             Body::Spill { nonce, .. } if self.nonce == Some(nonce) => answer.nil(),
             Body::Spill { nonce, slot } => {
@@ -203,14 +204,15 @@ pub(crate) fn set_many<'a>(
         if env.stats.namespace(place.namespace).has_spilled() {
             return None;
         }
-        let PhysicalWrites { spill: None, main } = store::encode(env, Some(place), key, value, None) else {
+        let record = store::encode(env, Some(place), key, value, None);
+        if record.is_spilled() {
             return None;
-        };
+        }
         let bucket = *known.entry(place.physical.clone()).or_insert(buckets.len());
         if bucket == buckets.len() {
             buckets.push((place.clone(), Vec::new()));
         }
-        buckets[bucket].1.extend([main.name.into_owned(), main.value.into_owned()]);
+        buckets[bucket].1.extend([place.field.to_vec(), record.main.value().to_vec()]);
     }
     for (place, fields) in &buckets {
         let mut args: Vec<&[u8]> = vec![b"HSET", &place.physical];
@@ -245,7 +247,7 @@ pub(crate) fn set_moving(
         }
     }
     let record = store::encode(env, new.place.as_ref(), &key.logical, set.value, set.expires_at_ms);
-    if record.spill.is_some() {
+    if record.is_spilled() {
         return None;
     }
     record.main.command(|args| commands.push(args));

@@ -63,7 +63,7 @@ impl Reading {
                 false => Found::Nothing,
             });
         };
-        let (Some(payload), Some(members)) = (value, parts.next().and_then(texts)) else {
+        let (Some(payload), Some(members)) = (value, parts.next().and_then(Reply::texts)) else {
             return Err(Refusal::Unexpected);
         };
         let collection = match known {
@@ -84,11 +84,6 @@ fn time(reply: Reply<'_>) -> Option<i64> {
     let text = std::str::from_utf8(reply.bytes()?).ok()?;
     let is_beyond = || text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
     text.parse().ok().or_else(|| is_beyond().then_some(i64::MAX))
-}
-
-fn texts(reply: Reply<'_>) -> Option<Vec<Vec<u8>>> {
-    let Reply::Array(texts) = reply else { return None };
-    texts.map(|text| Some(text.bytes()?.to_vec())).collect()
 }
 
 /// Names and values that follow one another, and when each field expires.

@@ -11,7 +11,7 @@ use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure, native_collection, transfer};
 use crate::layout::Place;
 use crate::notify::{Event, Notices};
-use crate::record::PhysicalWrites;
+use crate::record::{PhysicalWrites, SetsAs};
 use crate::string::{Collected, Entry, Held, Space, Unread, WhyUnread};
 
 /// What a server is to hold for a key in this place, counted, and noted for the sweep where it will expire.
@@ -29,11 +29,20 @@ pub(crate) fn encode<'r>(
         (None, Some(_)) => env.stats.encoding().effort(env.now_ms, value.len()),
         (None, None) => Effort::Full,
     };
-    let writes = env.layout.physical_writes_by(effort, place, key, value, expires_at_ms, &mut *env.nonces);
+    let writes = env.layout.physical_writes_by(
+        effort,
+        SetsAs::of(env.dialect()),
+        place,
+        key,
+        value,
+        expires_at_ms,
+        &mut *env.nonces,
+    );
     if let Some(place) = place.filter(|place| !place.kind.is_raw()) {
         let stats = env.stats.namespace(place.namespace);
-        stats.count_encoded(value.len(), writes.spill.as_ref().unwrap_or(&writes.main).value.len());
-        if writes.spill.is_some() {
+        let stored = writes.beside.first().unwrap_or(&writes.main);
+        stats.count_encoded(value.len(), stored.value_len());
+        if writes.is_spilled() {
             stats.count_spill();
         }
         if place.kind.is_field() {

@@ -435,6 +435,7 @@ mod tests {
     use super::*;
     use crate::exchange::RETIRE_MS;
     use crate::layout::{Layout, LayoutFile};
+    use crate::record::SetsAs;
     use crate::user_script::Scripts;
 
     #[test]
@@ -531,8 +532,8 @@ mod tests {
         let located = layout.locate(args[3]);
         let place = located.clone().place().unwrap();
         let reply = |value: &[u8]| {
-            let writes = layout.physical_writes(Some(&place), args[3], value, None, || 1);
-            let stored = &writes.main.value;
+            let writes = layout.physical_writes(SetsAs::Sets, Some(&place), args[3], value, None, || 1);
+            let stored = writes.main.value();
             [format!("${}\r\n", stored.len()).as_bytes(), stored, b"\r\n"].concat()
         };
         let (mut wire, mut answer) = (Vec::new(), Vec::new());

@@ -11,12 +11,13 @@ use crate::command::{self, Flags};
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
+use crate::exchange::parts::{self, PartsCall};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Step, done, fail, in_place, script, store};
 use crate::layout::Located;
 use crate::notify::Notices;
 use crate::resp::{Answer, Protocol, Reply, write_command};
-use crate::string::{self, Call, Halt, HelpRequest, Run, Space, finish};
+use crate::string::{self, Call, Halt, Held, HelpRequest, Run, Space, finish};
 
 /// How often a command is worked out again before it gives up. Every conflict is another client's success,
 /// so that only a storm on one key gets here.
@@ -53,10 +54,19 @@ enum Phase {
     },
     /// The server works on the value where it lies.
     InPlace(InPlace),
+    /// The script works on members in their parts.
+    InParts(PartsCall),
     /// Replies that count for nothing are outstanding; then this is the answer, or it begins again.
     Clearing(Option<Vec<u8>>),
     /// The server answers itself.
     PassedOn,
+}
+
+/// How a command on a collection in parts is answered.
+enum InParts {
+    /// By its header.
+    Count(i64),
+    Call(PartsCall),
 }
 
 impl Work {
@@ -81,7 +91,7 @@ impl Work {
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        Self::start_by(Load::located(env, keys).with_members(), run, args, protocol, env, wire)
+        Self::start_by(Load::located(env, keys).with_members().sparing(), run, args, protocol, env, wire)
     }
 
     fn start_by(
@@ -199,6 +209,10 @@ impl Work {
                 let Some(outcome) = in_place.handle_reply(reply, io.wire) else { return Step::Wait };
                 self.worked_in_place(outcome, env, io)
             }
+            Phase::InParts(call) => match call.handle_reply(reply, io) {
+                Some(step) => step,
+                None => self.read_all(io),
+            },
             Phase::Clearing(answer) => match answer.take() {
                 Some(answer) => done(io, &answer),
                 None => self.begin_again(env, io),
@@ -235,7 +249,34 @@ impl Work {
     fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         self.space = self.empty_space(env).bounded(GROWTH_LIMIT_BYTES).seeded((env.nonces)());
         self.load.fill(&mut self.space);
-        self.work_out(env, io)
+        match self.in_parts() {
+            Some(InParts::Count(count)) => {
+                Answer::new(io.answer, self.protocol).integer(count);
+                Step::Done(Effect::None)
+            }
+            Some(InParts::Call(call)) => {
+                call.send(io.wire);
+                self.phase = Phase::InParts(call);
+                Step::More(1)
+            }
+            None => self.work_out(env, io),
+        }
+    }
+
+    /// What answers a command on the members of one collection in parts without reading it whole; none where there is no such way.
+    fn in_parts(&self) -> Option<InParts> {
+        let [key] = self.load.keys() else { return None };
+        let [spot] = key.spots() else { return None };
+        let header = spot.unread_header()?;
+        // What has expired is worked out, and what is published of it isn't known beforehand.
+        let is_there = matches!(self.space.held(&key.logical), Held::Unread(_));
+        if !is_there || self.notices.is_some() {
+            return None;
+        }
+        let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+        parts::count_of(&args, &header)
+            .map(InParts::Count)
+            .or_else(|| PartsCall::of(&args, spot.bucket()?, self.protocol).map(InParts::Call))
     }
 
     fn work_out(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {

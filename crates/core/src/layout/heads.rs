@@ -32,7 +32,7 @@ impl Heads {
         match Head::decode(name)?.mark {
             Mark::Bucket | Mark::WholeBucket => Some("hash"),
             Mark::Zipped => Some("string"),
-            Mark::Spill => None,
+            Mark::Spill | Mark::Part => None,
         }
     }
 

@@ -5,7 +5,7 @@
 //! really lies there, so that bytes which keyfold never wrote are no key.
 
 use crate::base62;
-use crate::placement::name::{self, ADMINISTRATION_PREFIX, DATA_PREFIX, Head, Mark, Name, Origin, Stem};
+use crate::placement::name::{self, ADMINISTRATION_PREFIX, DATA_PREFIX, Head, Mark, Name, Origin, PartName, Stem};
 use crate::placement::{Field, PlaceKind, Placement};
 use crate::template::{Part, Parts};
 
@@ -89,6 +89,15 @@ pub enum Physical<'p> {
         /// The logical key.
         key: &'p [u8],
     },
+    /// What belongs to a collection in parts.
+    Part {
+        /// Its namespace.
+        namespace: NamespaceIndex,
+        /// What tells it from other collections.
+        nonce: u64,
+        /// What of it it is.
+        name: PartName,
+    },
     /// Reserved, but nothing that this layout writes.
     Unknown,
 }
@@ -142,6 +151,7 @@ impl Layout {
                 placement.names_bucket(&namespace.keys, mark, rest).then_some(Physical::Bucket(index))
             }
             Mark::Zipped => self.key_of(index, physical, b"").map(|key| Physical::Zipped { namespace: index, key }),
+            Mark::Part => PartName::decode(rest).map(|(nonce, name)| Physical::Part { namespace: index, nonce, name }),
             Mark::Spill => {
                 name::decode_spill(rest).map(|(nonce, key)| Physical::Spill { namespace: index, nonce, key })
             }

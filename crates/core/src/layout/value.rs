@@ -84,7 +84,7 @@ impl Namespace {
             Body::Coded { slot, .. } | Body::Spill { slot: Some(slot), .. } => {
                 slot == LARGE_SLOT || self.codecs.iter().any(|known| known.number == slot)
             }
-            Body::Raw(_) | Body::Integer(_) | Body::Spill { slot: None, .. } => true,
+            Body::Raw(_) | Body::Integer(_) | Body::Spill { slot: None, .. } | Body::Parts { .. } => true,
         }
     }
 
@@ -106,6 +106,8 @@ impl Namespace {
                 (Some(content), Some(slot)) => (slot, content),
                 (spilled, _) => return Ok(spilled.map(Cow::Borrowed)),
             },
+            // Their members are read by themselves.
+            Body::Parts { .. } => return Ok(None),
         };
         let mut value = Vec::new();
         self.codecs.decode(slot, payload, &Owner::new(&self.keys, key), &mut value)?;

@@ -73,6 +73,7 @@ pub use slots::SlotFill;
 pub use sorted_set::SortedSetCost;
 pub use usage::Tabled;
 
+use crate::record::SetsAs;
 use server::Structures;
 
 /// Up to where hashes and sets stay packed: the server's settings.
@@ -122,6 +123,11 @@ impl Model {
             nodes: 1,
             beside: (0, 0),
         }
+    }
+
+    /// How it packs small sets.
+    pub fn sets_as(&self) -> SetsAs {
+        if self.structures.packs_sets { SetsAs::Sets } else { SetsAs::Hashes }
     }
 
     /// With this allocator.

@@ -9,7 +9,7 @@ use super::shape::ValueShape;
 use crate::collection::Collection;
 use crate::layout::Layout;
 use crate::placement::name::Name;
-use crate::record::PhysicalWrite;
+use crate::record::{Content, PhysicalWrite};
 
 /// Any nonce: nearly all are as long in base62 as this one.
 const NONCE: u64 = u64::MAX;
@@ -36,16 +36,19 @@ impl<'m> Placed<'m> {
     /// Counts a record, each key once. A key that clients may not use is counted as if it stayed plain.
     pub fn add(&mut self, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
         let place = self.layout.locate(key).place();
-        let writes = self.layout.physical_writes(place.as_ref(), key, value, expires_at_ms, || NONCE);
-        self.spills += u64::from(writes.spill.is_some());
-        for PhysicalWrite { hash, name, value, expires_at_ms } in writes.iter() {
-            let value = ValueShape::of(value);
-            match hash {
-                None => self.single.add_string(name.as_ref(), value, expires_at_ms.is_some()),
-                Some(bucket) => {
-                    let bucket = self.buckets.entry(Name::from_slice(bucket)).or_default();
-                    bucket.add(self.model, ValueShape::of(name), value);
+        let writes =
+            self.layout.physical_writes(self.model.sets_as(), place.as_ref(), key, value, expires_at_ms, || NONCE);
+        self.spills += u64::from(writes.is_spilled());
+        for PhysicalWrite { key, content } in writes.iter() {
+            match content {
+                Content::String { value, expires_at_ms } => {
+                    self.single.add_string(key.as_ref(), ValueShape::of(value), expires_at_ms.is_some());
                 }
+                Content::Field { name, stored } => {
+                    let bucket = self.buckets.entry(Name::from_slice(key)).or_default();
+                    bucket.add(self.model, ValueShape::of(name), ValueShape::of(stored));
+                }
+                Content::Members(members) => self.single.add_collection(key.as_ref(), members, false),
             }
         }
     }

@@ -5,6 +5,7 @@
 //! ~ {stem} ; {bucket}             a bucket of whole parts (see `count.rs`)
 //! ~ {stem} = {parts}              a key of its own, zipped
 //! ~ {stem} ! {nonce} : {key}      a spilled value; {key} is the logical key as it is
+//! ~ {stem} | {nonce} …            of a collection in parts (see `collection/parts`); {nonce} is 16 hex digits
 //!
 //! {stem}   {hash} {generation}    whose data it is: 4 characters, and none or a few
 //! ~ { {tag} } {stem} …            the same in a cluster: {tag} puts it in the slot of its key
@@ -21,6 +22,8 @@ use smallvec::SmallVec;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::base62;
+use crate::collection::parts::Class;
+use crate::number::parse_integer;
 use crate::slot::Slot;
 
 /// The first byte of every physical name.
@@ -42,9 +45,13 @@ pub enum Mark {
     Zipped,
     /// A spilled value.
     Spill,
+    /// What belongs to a collection in parts.
+    Part,
 }
 
 impl Mark {
+    const ALL: [Self; 5] = [Self::Bucket, Self::WholeBucket, Self::Zipped, Self::Spill, Self::Part];
+
     /// Its byte.
     pub fn byte(self) -> u8 {
         match self {
@@ -52,11 +59,12 @@ impl Mark {
             Self::WholeBucket => b';',
             Self::Zipped => b'=',
             Self::Spill => b'!',
+            Self::Part => b'|',
         }
     }
 
     fn of(byte: u8) -> Option<Self> {
-        [Self::Bucket, Self::WholeBucket, Self::Zipped, Self::Spill].into_iter().find(|mark| mark.byte() == byte)
+        Self::ALL.into_iter().find(|mark| mark.byte() == byte)
     }
 }
 
@@ -210,6 +218,47 @@ pub fn decode_spill(rest: &[u8]) -> Option<(u64, &[u8])> {
     Some((base62::decode(&rest[..colon])?, &rest[colon + 1..]))
 }
 
+/// What belongs to a collection in parts, by what follows the mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartName {
+    /// Its logical key.
+    Owner,
+    /// The directory of a class.
+    Directory(Class),
+    /// A part of a class, by its number.
+    Part(Class, u64),
+}
+
+impl PartName {
+    /// Appends it to a name that ends with the mark.
+    pub fn encode(self, nonce: u64, out: &mut Name) {
+        out.extend_from_slice(format!("{nonce:016x}").as_bytes());
+        match self {
+            Self::Owner => {}
+            Self::Directory(class) => out.push(class.letter()),
+            Self::Part(class, number) => {
+                out.push(class.letter());
+                out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+            }
+        }
+    }
+
+    /// The nonce and the name in what follows the mark.
+    pub fn decode(rest: &[u8]) -> Option<(u64, Self)> {
+        let (nonce, rest) = rest.split_first_chunk::<16>()?;
+        let is_hex = nonce.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+        let nonce = u64::from_str_radix(std::str::from_utf8(nonce).ok().filter(|_| is_hex)?, 16).ok()?;
+        let Some((letter, number)) = rest.split_first() else { return Some((nonce, Self::Owner)) };
+        let class = Class::with_letter(*letter)?;
+        if number.is_empty() {
+            return Some((nonce, Self::Directory(class)));
+        }
+        let number =
+            parse_integer(number).and_then(|number| u64::try_from(number).ok()).filter(|number| *number > 0)?;
+        Some((nonce, Self::Part(class, number)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -267,6 +316,32 @@ mod tests {
     }
 
     #[test]
+    fn names_of_parts() {
+        for (name, text) in [
+            (PartName::Owner, "00000000000000ff"),
+            (PartName::Directory(Class::Texts), "00000000000000fft"),
+            (PartName::Part(Class::Integers, 1), "00000000000000ffi1"),
+            (PartName::Part(Class::Outliers, 16_777_216), "00000000000000ffo16777216"),
+        ] {
+            let mut out = Name::new();
+            name.encode(255, &mut out);
+            assert_eq!(out.as_slice(), text.as_bytes());
+            assert_eq!(PartName::decode(text.as_bytes()), Some((255, name)));
+        }
+        for text in [
+            "",
+            "ff",
+            "00000000000000fF",
+            "+0000000000000ff",
+            "00000000000000ffx",
+            "00000000000000ffi0",
+            "00000000000000ffi01",
+        ] {
+            assert_eq!(PartName::decode(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
     fn hashes_have_four_characters_and_differ() {
         let hashes: std::collections::BTreeSet<_> = (0..1000).map(|n| NameHash::of(&n.to_string())).collect();
         assert_eq!(hashes.len(), 1000);
@@ -279,13 +354,13 @@ mod tests {
             slot in proptest::option::of(0_u16..16_384),
             hash in "[0-9A-Za-z]{4}",
             generation: u32,
-            mark in 0_usize..4,
+            mark in 0_usize..5,
             rest: Vec<u8>,
         ) {
             let hash = NameHash(hash.as_bytes().try_into().unwrap());
             let stem = Stem { hash, generation: Generation(generation) };
             let origin = Origin { slot: slot.and_then(Slot::new), stem };
-            let mark = [Mark::Bucket, Mark::WholeBucket, Mark::Zipped, Mark::Spill][mark];
+            let mark = Mark::ALL[mark];
             let mut name = Name::new();
             encode_head(origin, mark, &mut name);
             name.extend_from_slice(&rest);
@@ -296,7 +371,7 @@ mod tests {
 
         #[test]
         fn what_is_read_as_a_head_is_written_the_same(
-            name in "~([{][0-9A-Za-z]{0,4}[}])?[0-9A-Za-z]{0,7}[:;=!?][0-9a:]{0,3}",
+            name in "~([{][0-9A-Za-z]{0,4}[}])?[0-9A-Za-z]{0,7}[:;=!|?][0-9a:]{0,3}",
         ) {
             if let Some(Head { origin, mark, rest }) = Head::decode(name.as_bytes()) {
                 let mut written = Name::new();

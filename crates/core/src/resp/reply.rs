@@ -217,6 +217,12 @@ impl<'a> Reply<'a> {
         seconds.checked_mul(1_000_000)?.checked_add(micros)
     }
 
+    /// The texts of an array of such; none where it is anything else.
+    pub(crate) fn texts(self) -> Option<Vec<Vec<u8>>> {
+        let Self::Array(texts) = self else { return None };
+        texts.map(|text| Some(text.bytes()?.to_vec())).collect()
+    }
+
     /// The bytes of a string reply, none for anything else.
     pub fn bytes(self) -> Option<&'a [u8]> {
         match self {

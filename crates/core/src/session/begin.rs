@@ -392,15 +392,15 @@ impl Session {
                 args,
                 run,
                 place,
-                &stored.main.value,
+                stored.main.value(),
                 set.when_set(),
                 self.protocol,
                 io.wire,
             );
             return Some(sent(UnderWay::NativeFirst(Box::new(attempt)), 1, Hold::SameKeys));
         }
-        if stored.spill.is_none() && !env.stats.namespace(place.namespace).has_spilled() {
-            native::set(&stored.main.value, place, io.wire);
+        if !stored.is_spilled() && !env.stats.namespace(place.namespace).has_spilled() {
+            native::set(stored.main.value(), place, io.wire);
             return Some(sent(UnderWay::Set(ReplyKind::Integer), 1, Hold::Nothing));
         }
         let (overwrite, replies) = native::Overwrite::start(args[1], place, &stored, io.wire);

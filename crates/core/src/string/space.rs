@@ -244,9 +244,9 @@ impl Space {
         match self.held(key) {
             Held::Nothing => Ok(None),
             Held::String(entry) => Ok(Some(entry)),
-            Held::Unread(Unread { why: WhyUnread::Large, .. }) => Err(Halt::Large),
+            Held::Unread(Unread { why: WhyUnread::Large, collection: None, .. }) => Err(Halt::Large),
             Held::Unread(Unread { why: WhyUnread::Undecodable(error), .. }) => Err(Halt::Undecodable(error.clone())),
-            Held::Collection(_) | Held::Other(_) => Err(WRONG_TYPE.into()),
+            Held::Unread(_) | Held::Collection(_) | Held::Other(_) => Err(WRONG_TYPE.into()),
         }
     }
 
@@ -255,7 +255,7 @@ impl Space {
     /// # Errors
     /// WRONGTYPE where the key holds another type, or the error of one that can't be decoded.
     pub fn set(&self, key: &[u8]) -> Result<Option<&Set>, Halt> {
-        match self.collection(key)? {
+        match self.collection(key, CollectionKind::Set)? {
             None => Ok(None),
             Some(Collection::Set(set)) => Ok(Some(set)),
             Some(Collection::Hash(_)) => Err(WRONG_TYPE.into()),
@@ -267,15 +267,18 @@ impl Space {
     /// # Errors
     /// WRONGTYPE where the key holds another type, or the error of one that can't be decoded.
     pub fn hash(&self, key: &[u8]) -> Result<Option<&Hash>, Halt> {
-        match self.collection(key)? {
+        match self.collection(key, CollectionKind::Hash)? {
             None => Ok(None),
             Some(Collection::Hash(hash)) => Ok(Some(hash)),
             Some(Collection::Set(_)) => Err(WRONG_TYPE.into()),
         }
     }
 
-    fn collection(&self, key: &[u8]) -> Result<Option<&Collection>, Halt> {
+    fn collection(&self, key: &[u8], kind: CollectionKind) -> Result<Option<&Collection>, Halt> {
         match self.held(key) {
+            Held::Unread(Unread { why: WhyUnread::Large, collection, .. }) if *collection == Some(kind) => {
+                Err(Halt::Large)
+            }
             Held::Nothing => Ok(None),
             Held::Collection(Collected { collection, .. }) => Ok(Some(collection)),
             Held::Unread(Unread { why: WhyUnread::Undecodable(error), .. }) => Err(Halt::Undecodable(error.clone())),

@@ -67,7 +67,7 @@ impl ContentsCount {
                 Body::Raw(value) => ValueShape::of(value),
                 Body::Integer(value) => ValueShape::Integer(value),
                 Body::Coded { payload, .. } => ValueShape::Bytes(payload.len() as u64),
-                Body::Spill { .. } => ValueShape::Bytes(stored.len() as u64),
+                Body::Spill { .. } | Body::Parts { .. } => ValueShape::Bytes(stored.len() as u64),
             };
             counted.sampled += 1;
             counted.sampled_bytes += self.model.string_bytes(key.len() as u64, value, expires);

@@ -11,17 +11,19 @@
 //!   longer than any other.
 
 mod count;
+mod orphan_parts;
 mod removal;
 
 use crate::cluster::Redirect;
 use crate::exchange::{CompareAndSet, Env, RETIRE_MS, in_calls};
 use crate::frame::Frame;
-use crate::layout::{NAMES_PATTERN, NamespaceIndex, Physical};
+use crate::layout::{Layout, NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::notify::{Event, Notices};
 use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
 pub use count::ContentsCount;
+use orphan_parts::OrphanParts;
 pub(crate) use removal::Field;
 
 /// Physical names asked for in one step of SCAN.
@@ -51,6 +53,16 @@ enum Suspect {
         physical: Vec<u8>,
         field: Vec<u8>,
     },
+    /// What belongs to a collection in parts, the names of it that were come by: whose it is is asked first.
+    Parts(OrphanParts),
+    /// The same, whose key is known.
+    OwnedParts {
+        parts: OrphanParts,
+        physical: Vec<u8>,
+        field: Vec<u8>,
+    },
+    /// The same, to which nothing points: which parts there are is asked.
+    OrphanParts(OrphanParts),
 }
 
 /// What the replies to the batch that was sent last are.
@@ -148,7 +160,11 @@ impl Sweep {
                 match suspect {
                     Suspect::Bucket(walk) => walk.send(wire),
                     Suspect::Size { name, .. } => write_command(wire, &[b"HLEN", name]),
-                    Suspect::Spill { physical, field, .. } => write_command(wire, &[b"HGET", physical, field]),
+                    Suspect::Spill { physical, field, .. } | Suspect::OwnedParts { physical, field, .. } => {
+                        write_command(wire, &[b"HGET", physical, field]);
+                    }
+                    Suspect::Parts(parts) => parts.ask_owner(wire),
+                    Suspect::OrphanParts(parts) => parts.ask_directories(wire),
                 }
             }
             let replies = suspects.len();
@@ -212,10 +228,24 @@ impl Sweep {
                         self.suspects.push(Suspect::Spill { nonce, name: name.to_vec(), physical, field });
                     }
                 }
+                Physical::Part { nonce, .. } => self.suspect_part(nonce, name),
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Notes a name that belongs to a collection in parts, beside others of the same.
+    fn suspect_part(&mut self, nonce: u64, name: &[u8]) {
+        let Some(origin) = Layout::origin_of(name) else { return };
+        let same = self.suspects.iter_mut().find_map(|suspect| match suspect {
+            Suspect::Parts(parts) => parts.is(nonce, origin).then_some(parts),
+            _ => None,
+        });
+        match same {
+            Some(parts) => parts.add(name),
+            None => self.suspects.push(Suspect::Parts(OrphanParts::new(nonce, origin, name))),
+        }
     }
 
     fn take_suspect(&mut self, suspect: &Suspect, reply: Reply<'_>, env: &Env<'_>) {
@@ -227,6 +257,24 @@ impl Sweep {
             }
             (Suspect::Size { .. }, _) => {}
             (Suspect::Spill { nonce, name, .. }, reply) => self.take_owner(*nonce, name, reply),
+            // Without that key they can't be judged.
+            (Suspect::Parts(parts), reply) => {
+                let mut parts = parts.clone();
+                if let Some(place) = reply.bytes().and_then(|key| parts.take_owner(key, env.layout)) {
+                    let (physical, field) = (place.physical.to_vec(), place.field.to_vec());
+                    self.suspects.push(Suspect::OwnedParts { parts, physical, field });
+                }
+            }
+            (Suspect::OwnedParts { parts, .. }, reply) => {
+                self.swept.fields += 1;
+                if !points_to(reply, parts.nonce()) {
+                    self.suspects.push(Suspect::OrphanParts(parts.clone()));
+                }
+            }
+            (Suspect::OrphanParts(parts), reply) => {
+                self.swept.orphans += 1;
+                self.orphans.extend(parts.removals(reply));
+            }
         }
     }
 
@@ -271,15 +319,17 @@ impl Sweep {
 
     fn take_owner(&mut self, nonce: u64, name: &[u8], reply: Reply<'_>) {
         self.swept.fields += 1;
-        let points_here = reply
-            .bytes()
-            .and_then(|stored| Frame::decode(stored).ok())
-            .is_some_and(|frame| frame.body.points_to(nonce));
-        if !points_here {
+        if !points_to(reply, nonce) {
             self.swept.orphans += 1;
             let mut command = Vec::new();
             write_command(&mut command, &[b"PEXPIRE", name, RETIRE_MS]);
             self.orphans.push(command);
         }
     }
+}
+
+/// Whether what was said of a field points to what has this nonce.
+fn points_to(reply: Reply<'_>, nonce: u64) -> bool {
+    let frame = reply.bytes().and_then(|stored| Frame::decode(stored).ok());
+    frame.is_some_and(|frame| frame.body.points_to(nonce))
 }

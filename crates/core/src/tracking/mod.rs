@@ -485,7 +485,8 @@ impl State {
 
     fn invalidate(&mut self, physical: &[u8], layout: &Layout) {
         match layout.read_physical(physical) {
-            Physical::Administration | Physical::Unknown => {}
+            // Whoever changes a part changes the header that points to it, too.
+            Physical::Administration | Physical::Part { .. } | Physical::Unknown => {}
             Physical::Spill { key, .. } => return self.invalidate_key(key, layout),
             Physical::Bucket(_) => {}
             Physical::Plain => return self.invalidate_own(physical, physical),

@@ -2,7 +2,7 @@
 
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::{Model, ValueShape};
-use keyfold_core::record::PhysicalWrite;
+use keyfold_core::record::{Content, PhysicalWrite};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::requests::Requests;
@@ -135,16 +135,22 @@ impl Sizes {
         known: &mut Vec<(usize, u32)>,
     ) -> Record {
         let place = layout.locate(key).place();
-        let writes = layout.physical_writes(place.as_ref(), key, value, expires_at_ms, || NONCE);
+        let writes = layout.physical_writes(self.model.sets_as(), place.as_ref(), key, value, expires_at_ms, || NONCE);
         let mut record = Record::default();
-        for PhysicalWrite { hash, name, value, expires_at_ms } in writes.iter() {
-            let value = ValueShape::of(value);
-            match hash {
-                None => record.own_bytes += narrow(self.string_bytes(name.len(), value, expires_at_ms.is_some())),
-                Some(bucket) => {
+        for PhysicalWrite { key: physical, content } in writes.iter() {
+            match content {
+                Content::String { value, expires_at_ms } => {
+                    let value = ValueShape::of(value);
+                    record.own_bytes += narrow(self.string_bytes(physical.len(), value, expires_at_ms.is_some()));
+                }
+                Content::Members(members) => {
+                    record.own_bytes += narrow(self.model.collection_bytes(physical.len() as u64, members, false));
+                }
+                Content::Field { name, stored } => {
                     let namespace = place.as_ref().map_or(0, |place| place.namespace.0);
-                    record.namespace = self.namespace(namespace, bucket.len() as u64, known);
-                    record.field_bytes = narrow(self.model.packed_field_bytes(ValueShape::of(name), value));
+                    record.namespace = self.namespace(namespace, physical.len() as u64, known);
+                    let (name, stored) = (ValueShape::of(name), ValueShape::of(stored));
+                    record.field_bytes = narrow(self.model.packed_field_bytes(name, stored));
                     record.hash = (xxh3_64_with_seed(key, BUCKET_SEED) >> 32) as u32;
                 }
             }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Layout, Located};
+use keyfold_core::record::SetsAs;
 
 use crate::sides::Link;
 use crate::wire::{Wire, WireError};
@@ -70,7 +71,8 @@ impl Former {
         let Some(value) = value.bytes() else { return Ok(false) };
         let expires_at_ms = subject.ask(&[b"PEXPIRETIME", key])?.integer().filter(|at| *at >= 0);
         subject.ask(&[b"DEL", key])?;
-        let writes = self.layout.physical_writes(moving.old.as_ref(), key, value, expires_at_ms, || nonce);
+        let writes =
+            self.layout.physical_writes(SetsAs::Sets, moving.old.as_ref(), key, value, expires_at_ms, || nonce);
         for write in writes.iter() {
             write.command(|args| server.ask(args))?;
         }

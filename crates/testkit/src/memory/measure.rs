@@ -8,8 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use keyfold_core::dialect::Dialect;
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::{self, Allocator, Model};
+use keyfold_core::record::SetsAs;
 use keyfold_proxy::address::ServerAddress;
 use keyfold_server::{Commands, Server as Connection};
 
@@ -185,6 +187,7 @@ fn weigh_all_slots(server: &Server) -> anyhow::Result<u64> {
 
 fn load(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result<()> {
     let (mut connection, mut commands) = (connect(server)?, Commands::default());
+    let sets = SetsAs::of(Dialect::new(&connection.version().info(), false));
     let mut send = |args: &[&[u8]]| {
         commands.push(args);
         if commands.len() == BATCH {
@@ -197,8 +200,8 @@ fn load(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result
         send(&command.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
     }
     match &case.data {
-        Data::Strings(records) => place(records, &Layout::default(), &mut send)?,
-        Data::Placed(records, layout) => place(records, layout, &mut send)?,
+        Data::Strings(records) => place(records, &Layout::default(), sets, &mut send)?,
+        Data::Placed(records, layout) => place(records, layout, sets, &mut send)?,
         Data::Hashes(hashes) => {
             for (key, fields) in hashes {
                 for field in fields {
@@ -222,12 +225,13 @@ fn load(server: &Server, case: &Case, before: &[Vec<Vec<u8>>]) -> anyhow::Result
 fn place(
     records: &[Record],
     layout: &Layout,
+    sets: SetsAs,
     mut send: impl FnMut(&[&[u8]]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut nonces = Random::new(6);
     for Record { key, value, expires } in records {
         let (place, expires_at_ms) = (layout.locate(key).place(), expires.then_some(EXPIRES_AT_MS));
-        let writes = layout.physical_writes(place.as_ref(), key, value, expires_at_ms, || nonces.bits());
+        let writes = layout.physical_writes(sets, place.as_ref(), key, value, expires_at_ms, || nonces.bits());
         writes.iter().try_for_each(|write| write.command(&mut send))?;
     }
     Ok(())

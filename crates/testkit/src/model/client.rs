@@ -95,6 +95,9 @@ impl<'l> World<'l> {
                 other => return Err(format!("{} points to {other:?}", key.escape_ascii())),
             },
             Body::Raw(_) | Body::Integer(_) | Body::Coded { .. } => None,
+            Body::Parts { .. } => {
+                return Err(format!("{} lies in parts, which the model has none of", key.escape_ascii()));
+            }
         };
         let value = self.decode(key, place, &frame, spilled)?;
         Ok(Held::String(Entry { value, expires_at_ms: frame.expires_at_ms }))

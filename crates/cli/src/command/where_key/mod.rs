@@ -8,10 +8,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use keyfold_core::codec::LARGE_SLOT;
+use keyfold_core::collection::parts::{Class, Header};
 use keyfold_core::collection::{Collection, Field};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, spill_name};
 use keyfold_core::placement::handmade::Packing;
+use keyfold_core::placement::name::PartName;
+use keyfold_core::record::part_name;
 use keyfold_report::number::{count, plural};
 use keyfold_report::paper::Paper;
 use keyfold_server::Nodes;
@@ -238,6 +241,7 @@ fn explain_frame(
                 }
             }
         }
+        Body::Parts { nonce, header } => explain_parts(place, nonce, header, report),
         Body::Coded { slot, payload } => {
             explain_codec(layout.namespace(place.namespace), place, key, &frame, slot, payload, report);
         }
@@ -253,6 +257,27 @@ fn explain_frame(
         report.add("expires", shown, at);
     }
     Ok(())
+}
+
+/// A collection in parts: how much there is of it.
+fn explain_parts(place: &Place, nonce: u64, header: &[u8], report: &mut Report) {
+    report.text("frame", "in parts: the members lie in small sets or hashes of their own");
+    let Some(header) = Header::decode(header) else {
+        return report.text("header", "damaged");
+    };
+    report.text("type", header.form.kind().name());
+    report.add("members", count(header.len()), header.len());
+    for (class, size) in Class::ALL.into_iter().zip(header.classes).filter(|(_, size)| size.count > 0) {
+        let what = match class {
+            Class::Integers => "of integers",
+            Class::Texts => "of texts",
+            Class::Outliers => "of longer ones",
+        };
+        let most = 1_u64 << size.depth.min(32);
+        let parts = format!("{} members in at most {} parts", count(size.count), count(most));
+        report.text(what, parts);
+    }
+    report.bytes("parts begin with", &part_name(place.origin, nonce, PartName::Owner));
 }
 
 /// A value that a codec wrote: by which, and what it is, or why it can't be decoded.

@@ -1,8 +1,10 @@
 //! Buckets and their fields: what came of asking for them, and for the spilled values that fields point to.
 
+use anyhow::bail;
 use keyfold_core::codec::CodecError;
 use keyfold_core::collection::Collection;
 use keyfold_core::dialect::Dialect;
+use keyfold_core::exchange::{InParts, read_parts};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, NamespaceIndex, spill_name};
 use keyfold_core::resp::Reply;
@@ -97,6 +99,10 @@ impl RecordWalk<'_> {
             self.waiting.push_back(Inquiry::Spill { field, stored: stored.to_vec(), name, expires_at_ms });
             return Ok(());
         }
+        if let Body::Parts { .. } = frame.body {
+            self.waiting.push_back(Inquiry::Parts { field, stored: stored.to_vec(), expires_at_ms });
+            return Ok(());
+        }
         if keyfold_core::frame::is_raw(stored) {
             return self.show_value(field, stored.to_vec(), expires_at_ms, home);
         }
@@ -119,6 +125,34 @@ impl RecordWalk<'_> {
         match Frame::decode(&stored) {
             Ok(frame) => self.show_decoded(field, &Frame { expires_at_ms, ..frame }, Some(value), home),
             Err(error) => self.find_in(field, FindingKind::DamagedValue, error.to_string()),
+        }
+    }
+
+    /// The members of a collection in parts.
+    pub(super) fn take_parts(
+        &mut self,
+        field: Field,
+        stored: Vec<u8>,
+        expires_at_ms: Option<i64>,
+        reply: Reply<'_>,
+    ) -> anyhow::Result<()> {
+        let Some(kind) = self.manner.layout.namespace(field.namespace).collection() else {
+            let found = "a collection in parts in a namespace of strings".to_owned();
+            return self.find_in(field, FindingKind::DamagedValue, found);
+        };
+        match read_parts(reply, kind) {
+            Some(InParts::All { collection, .. }) => {
+                let packed = collection.packed();
+                self.weigh(packed.len());
+                let home = Home::Spilled(field.namespace);
+                self.show_value(field, packed, expires_at_ms, home)
+            }
+            Some(InParts::Changed) => {
+                self.waiting.push_back(Inquiry::Again { field, stored });
+                Ok(())
+            }
+            Some(InParts::Unreadable { why, .. }) => self.find_in(field, FindingKind::DamagedValue, why),
+            None => bail!("the script on parts answered something else"),
         }
     }
 

@@ -283,6 +283,7 @@ impl RecordWalk<'_> {
             Inquiry::Spill { field, stored, expires_at_ms, .. } => {
                 self.take_spill(field, stored, expires_at_ms, next())
             }
+            Inquiry::Parts { field, stored, expires_at_ms } => self.take_parts(field, stored, expires_at_ms, next()),
             Inquiry::Again { field, stored } => self.take_again(field, &stored, next()),
             Inquiry::Owner { field, nonce, name, again } => {
                 self.take_owner(field, nonce, name, again, [next(), next()])

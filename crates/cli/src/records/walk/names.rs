@@ -105,6 +105,8 @@ impl RecordWalk<'_> {
                 let (bucket, field) = (place.physical.to_vec(), place.field.to_vec());
                 Inquiry::Owner { field: Field { namespace, bucket, field, key }, nonce, name, again: false }
             }
+            // The sweep removes those that nothing points to.
+            Physical::Part { .. } => return Ok(None),
             Physical::Unknown if !self.manner.folded => return Ok(Some(plain(name))),
             Physical::Zipped { .. } | Physical::Unknown => {
                 self.find(FindingKind::UnknownName, name, None, None, String::new())?;

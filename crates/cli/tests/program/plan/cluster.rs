@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use keyfold_core::layout::Layout;
+use keyfold_core::record::SetsAs;
 use keyfold_core::resp::write_command;
 use keyfold_core::slot::Slot;
 use keyfold_testkit::Binary;
@@ -128,7 +129,8 @@ fn write(cluster: &Cluster, records: &[Record], layout: &Layout) {
         let place = layout.locate(key).place();
         let node = cluster.owner(Slot::of(key).number()).unwrap();
         let (wire, asked) = &mut of_nodes[node];
-        for write in layout.physical_writes(place.as_ref(), key, value, *expires_at_ms, || 1 << 63).iter() {
+        for write in layout.physical_writes(SetsAs::Sets, place.as_ref(), key, value, *expires_at_ms, || 1 << 63).iter()
+        {
             write.command(|args| {
                 write_command(wire, args);
                 *asked += 1;

@@ -48,6 +48,7 @@ pub(super) fn lookup(name: &[u8]) -> Option<Run> {
 
 /// The set under `key`, to be changed; a new one where there is none.
 fn edit<'s>(space: &'s mut Space, key: &[u8]) -> Result<&'s mut Set, Halt> {
+    space.set(key)?;
     space.edit_set(key).ok_or_else(|| WRONG_TYPE.into())
 }
 

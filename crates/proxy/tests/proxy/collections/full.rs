@@ -103,11 +103,16 @@ fn of_one_that_is_spilled_nothing_is_removed_but_all() {
         let proxy = proxy_before(&server, LAYOUT);
         let mut client = Wire::connect(address(&proxy)).unwrap();
         let fields: Vec<String> = (0..200).map(|at| format!("field{at} value{at}")).collect();
-        call(&mut client, &format!("HSET sess:1 {}", fields.join(" ")));
+        call(&mut client, &format!("HSET sess:1 {}", fields[..20].join(" ")));
+        call(&mut client, &format!("HSET sess:2 {}", fields.join(" ")));
         let mut direct = server.connect().unwrap();
         call(&mut direct, "CONFIG SET maxmemory 1");
         assert!(call(&mut client, "HDEL sess:1 field1").starts_with("-OOM "));
-        assert_eq!(call(&mut client, "HLEN sess:1"), ":200\r\n", "{}", server.name());
+        assert_eq!(call(&mut client, "HLEN sess:1"), ":20\r\n", "{}", server.name());
+        // Of one that lies in parts only what is removed goes.
+        assert!(call(&mut client, "HSET sess:2 new x").starts_with("-OOM "), "{}", server.name());
+        assert_eq!(call(&mut client, "HDEL sess:2 field1 none"), ":1\r\n", "{}", server.name());
+        assert_eq!(call(&mut client, "HLEN sess:2"), ":199\r\n", "{}", server.name());
         assert_eq!(call(&mut client, "DEL sess:1"), ":1\r\n");
     }
 }

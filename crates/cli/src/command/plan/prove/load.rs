@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use keyfold_core::collection::{Collection, CollectionKind};
+use keyfold_core::dialect::Dialect;
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::ValueShape;
-use keyfold_core::record::physical_read;
+use keyfold_core::record::{SetsAs, physical_read};
 use keyfold_report::progress::Progress;
 use keyfold_server::{Commands, Server};
 use keyfold_survey::population::SampledKey;
@@ -98,7 +99,7 @@ impl<'k> Load<'k> {
         real: &mut dyn Values,
         progress: &mut Progress,
     ) -> anyhow::Result<()> {
-        let mut nonce = 1 << 63;
+        let (mut nonce, sets) = (1 << 63, SetsAs::of(Dialect::new(&server.version().info(), false)));
         for (chunk, first) in self.keys.chunks(PIPELINE).zip((0..).step_by(PIPELINE)) {
             let values = self.values(chunk, real)?;
             let mut commands = Commands::default();
@@ -111,7 +112,7 @@ impl<'k> Load<'k> {
                     self.members.insert(index, write_plain(key, &collection, expires_at_ms, &mut commands));
                     continue;
                 }
-                let writes = self.layout.physical_writes(place.as_ref(), key, value, expires_at_ms, || {
+                let writes = self.layout.physical_writes(sets, place.as_ref(), key, value, expires_at_ms, || {
                     nonce += 1;
                     nonce
                 });

@@ -1,0 +1,129 @@
+//! One command on members of a collection in parts, as a call of the script.
+
+use crate::collection::CollectionKind;
+use crate::command;
+use crate::exchange::parts::{DAMAGED, SCRIPT, UNSURE, WHY_DAMAGED, begin};
+use crate::exchange::script::without_place;
+use crate::exchange::{Effect, Io, ReplyKind, Step, done, fail, failure};
+use crate::layout::Place;
+use crate::number::parse_integer;
+use crate::resp::{Answer, Protocol, Reply, write_command};
+
+/// Members in one call: a script's command takes some thousands of arguments.
+const MOST_WORDS: usize = 1000;
+
+/// What is made of the script's reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// It is the answer.
+    As(ReplyKind),
+    /// The first of an array is.
+    First,
+    /// Any integer is OK.
+    Done,
+    /// An integer, as a text.
+    Digits,
+}
+
+/// Such a command under way.
+#[derive(Debug)]
+pub(crate) struct PartsCall {
+    args: Vec<Vec<u8>>,
+    place: Place,
+    protocol: Protocol,
+    what: &'static str,
+    reading: Reading,
+}
+
+/// What the script is asked for, and what its answer is; none where the command is worked out.
+fn call_of(command: &str, kind: CollectionKind, args: &[&[u8]]) -> Option<(&'static str, Reading)> {
+    let (of, what, reading) = match command {
+        "sadd" => (CollectionKind::Set, "ADD", Reading::As(ReplyKind::Integer)),
+        "srem" => (CollectionKind::Set, "REMOVE", Reading::As(ReplyKind::Integer)),
+        "sismember" => (CollectionKind::Set, "HAS", Reading::First),
+        "smismember" => (CollectionKind::Set, "HAS", Reading::As(ReplyKind::Array)),
+        "hset" if args.len().is_multiple_of(2) => (CollectionKind::Hash, "ADD", Reading::As(ReplyKind::Integer)),
+        "hmset" if args.len().is_multiple_of(2) => (CollectionKind::Hash, "ADD", Reading::Done),
+        "hdel" => (CollectionKind::Hash, "REMOVE", Reading::As(ReplyKind::Integer)),
+        "hsetnx" => (CollectionKind::Hash, "NEW", Reading::As(ReplyKind::Integer)),
+        "hexists" => (CollectionKind::Hash, "HAS", Reading::First),
+        "hget" => (CollectionKind::Hash, "GET", Reading::First),
+        "hmget" => (CollectionKind::Hash, "GET", Reading::As(ReplyKind::Array)),
+        "hstrlen" => (CollectionKind::Hash, "LENGTH", Reading::First),
+        "hincrby" => (CollectionKind::Hash, "HINCRBY", Reading::Digits),
+        "hincrbyfloat" => (CollectionKind::Hash, "HINCRBYFLOAT", Reading::As(ReplyKind::Bulk)),
+        _ => return None,
+    };
+    (of == kind && args.len() <= MOST_WORDS).then_some((what, reading))
+}
+
+impl PartsCall {
+    /// What carries out this command on a collection that lies in parts; none where it is to be worked out.
+    pub(crate) fn of(args: &[&[u8]], place: &Place, protocol: Protocol) -> Option<Self> {
+        let command = command::table().lookup(args[0])?;
+        let (what, reading) = call_of(command.name, place.kind.collection()?, args)?;
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        Some(Self { args, place: place.clone(), protocol, what, reading })
+    }
+
+    /// Sends it; it has one reply.
+    pub(crate) fn send(&self, wire: &mut Vec<u8>) {
+        self.send_by(b"EVALSHA", SCRIPT.sha, wire);
+    }
+
+    fn send_by(&self, command: &[u8], script: &[u8], wire: &mut Vec<u8>) {
+        let Place { physical, field, origin, .. } = &self.place;
+        let head = begin(physical, field, *origin);
+        let mut args: Vec<&[u8]> = vec![command, script];
+        args.extend(head.iter().map(Vec::as_slice));
+        args.push(self.what.as_bytes());
+        args.extend(self.args[2..].iter().map(Vec::as_slice));
+        write_command(wire, &args);
+    }
+
+    /// Takes the reply; none where the script declined, and the command is to be worked out.
+    pub(crate) fn handle_reply(&self, reply: &[u8], io: &mut Io<'_>) -> Option<Step> {
+        (reply != UNSURE).then(|| self.answer(reply, io))
+    }
+
+    fn answer(&self, reply: &[u8], io: &mut Io<'_>) -> Step {
+        if reply == DAMAGED {
+            return fail(io, self.protocol, &failure(&self.args[1], WHY_DAMAGED));
+        }
+        if reply.starts_with(b"-NOSCRIPT") {
+            self.send_by(b"EVAL", SCRIPT.source.as_bytes(), io.wire);
+            return Step::More(1);
+        }
+        if reply.starts_with(b"-") {
+            return done(io, &without_place(reply));
+        }
+        match self.reading {
+            Reading::As(kind) if kind.fits(reply) => {
+                io.answer.extend_from_slice(reply);
+                Step::Done(Effect::None)
+            }
+            Reading::Done if ReplyKind::Integer.fits(reply) => {
+                Answer::new(io.answer, self.protocol).ok();
+                Step::Done(Effect::None)
+            }
+            Reading::First => {
+                let Ok(Reply::Array(mut all)) = Reply::parse(reply) else { return Step::Unexpected };
+                let mut answer = Answer::new(io.answer, self.protocol);
+                match all.next() {
+                    Some(Reply::Integer(number)) => answer.integer(number),
+                    Some(Reply::Bulk(bytes)) => answer.bulk(bytes),
+                    Some(Reply::Nil) => answer.nil(),
+                    _ => return Step::Unexpected,
+                }
+                Step::Done(Effect::None)
+            }
+            Reading::Digits => {
+                let digits = Reply::parse(reply).ok().and_then(Reply::bytes).and_then(parse_integer);
+                let Some(number) = digits else { return Step::Unexpected };
+                Answer::new(io.answer, self.protocol).integer(number);
+                Step::Done(Effect::None)
+            }
+            Reading::As(_) | Reading::Done => Step::Unexpected,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Members of a set or hash that lies in parts: one call of a script for each command, whatever the size of the collection.
+//!
+//! | command | what the script is asked for |
+//! | --- | --- |
+//! | SADD, HSET, HMSET | `ADD` |
+//! | SREM, HDEL | `REMOVE` |
+//! | HSETNX | `NEW` |
+//! | HINCRBY, HINCRBYFLOAT | by their names |
+//! | SISMEMBER, SMISMEMBER, HEXISTS | `HAS` |
+//! | HGET, HMGET | `GET` |
+//! | HSTRLEN | `LENGTH` |
+//! | what works on all members | `ALL` |
+//!
+//! A command goes to the script once its header was seen. What the script declines is worked out, as if there were none.
+
+use crate::collection::parts::{Header, Limits};
+use crate::collection::{Collection, CollectionKind};
+use crate::command;
+use crate::exchange::batch::Commands;
+use crate::exchange::script::Script;
+use crate::frame::{Body, Frame};
+use crate::layout::{Layout, Place};
+use crate::placement::name::Origin;
+use crate::record::{FEWEST_IN_PARTS, part_head};
+use crate::resp::Reply;
+
+mod call;
+
+pub(crate) use call::PartsCall;
+
+/// A collection in parts that has more members is not worked on as a whole.
+const MOST_MEMBERS: u64 = 1 << 20;
+
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"e5b845caaf3ed4328dd67c633f6daeaa76b7de33" };
+
+/// What the script answers where it has done nothing.
+const UNSURE: &[u8] = b"+?\r\n";
+
+/// What the script says of parts that aren't as their header says.
+const DAMAGED: &[u8] = b"+damaged\r\n";
+
+/// What that comes from.
+const WHY_DAMAGED: &str =
+    "the directory of its parts is not what its header says; was it removed past keyfold, or evicted?";
+
+/// The arguments of a call behind the script, up to what it is asked for.
+fn begin(bucket: &[u8], field: &[u8], origin: Origin) -> [Vec<u8>; 8] {
+    let number = |number: usize| number.to_string().into_bytes();
+    let Limits { longest, integers, texts } = Limits::DEFAULT;
+    [
+        b"1".to_vec(),
+        bucket.to_vec(),
+        field.to_vec(),
+        part_head(origin).to_vec(),
+        number(longest),
+        number(integers),
+        number(texts),
+        number(FEWEST_IN_PARTS / 2),
+    ]
+}
+
+/// The answer of SCARD or HLEN by a header; none for other commands, and for the other type's.
+pub(super) fn count_of(args: &[&[u8]], header: &Header) -> Option<i64> {
+    let kind = match command::table().lookup(args[0])?.name {
+        "scard" => CollectionKind::Set,
+        "hlen" => CollectionKind::Hash,
+        _ => return None,
+    };
+    (kind == header.form.kind()).then(|| i64::try_from(header.len()).unwrap_or(i64::MAX))
+}
+
+/// Asks for all members of the collection in this place.
+pub(super) fn send_all(place: &Place, commands: &mut Commands) {
+    let head = begin(&place.physical, &place.field, place.origin);
+    let most = MOST_MEMBERS.to_string();
+    let mut args: Vec<&[u8]> = vec![b"EVAL", SCRIPT.source.as_bytes()];
+    args.extend(head.iter().map(Vec::as_slice));
+    args.extend([&b"ALL"[..], most.as_bytes()]);
+    commands.push(&args);
+}
+
+/// The command that reads all members of the collection in parts in this field of a bucket, for tools.
+pub fn read_parts_command(bucket: &[u8], field: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut args = vec![b"EVAL".to_vec(), SCRIPT.source.as_bytes().to_vec()];
+    args.extend(begin(bucket, field, Layout::origin_of(bucket)?));
+    args.extend([b"ALL".to_vec(), i64::MAX.to_string().into_bytes()]);
+    Some(args)
+}
+
+/// What such a command finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InParts {
+    /// All members, and what is stored in the field by now.
+    All {
+        /// The field's bytes.
+        stored: Vec<u8>,
+        /// The members.
+        collection: Collection,
+    },
+    /// It doesn't lie in parts any more, or has expired.
+    Changed,
+    /// It is too large, or the parts are damaged.
+    Unreadable {
+        /// The field's bytes; empty where they weren't said.
+        stored: Vec<u8>,
+        /// Which of both, in a few words.
+        why: String,
+    },
+}
+
+/// Reads the reply to it; none where it is none.
+pub fn read_parts(reply: Reply<'_>, kind: CollectionKind) -> Option<InParts> {
+    let mut found = match reply {
+        Reply::Simple(b"?") => return Some(InParts::Changed),
+        Reply::Simple(b"damaged") => {
+            return Some(InParts::Unreadable { stored: Vec::new(), why: WHY_DAMAGED.to_owned() });
+        }
+        Reply::Array(found) => found,
+        _ => return None,
+    };
+    let stored = found.next().and_then(Reply::bytes)?.to_vec();
+    let header = match Frame::decode(&stored) {
+        Ok(Frame { body: Body::Parts { header, .. }, .. }) => Header::decode(header)?,
+        _ => return None,
+    };
+    let mut all = Vec::new();
+    for part in found {
+        if let Reply::Integer(count) = part {
+            let why =
+                format!("it is a {kind} of {count} members, and keyfold works on {MOST_MEMBERS} at most as a whole");
+            return Some(InParts::Unreadable { stored, why });
+        }
+        all.extend(part.texts()?);
+    }
+    let collection = Collection::of_texts(kind, all);
+    if collection.len() as u64 != header.len() {
+        let why = format!(
+            "its header counts {} members, and its parts have {}; were some removed past keyfold, or evicted?",
+            header.len(),
+            collection.len()
+        );
+        return Some(InParts::Unreadable { stored, why });
+    }
+    Some(InParts::All { stored, collection })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_the_scripts() {
+        SCRIPT.assert_sha();
+    }
+}

@@ -1,0 +1,101 @@
+//! What belongs to a collection in parts to which nothing may point any more.
+//!
+//! A key that has gone, or that was given other parts, leaves all of them behind in one step, and nobody reads them from then on:
+//! whoever reads parts reads what points to them in the same step. The key that says whose they are is removed last, so that a
+//! removal that was cut off is taken up again.
+
+use crate::collection::parts::{Class, Directory};
+use crate::layout::{Layout, Place};
+use crate::placement::name::{Head, Origin, PartName};
+use crate::record::part_name;
+use crate::resp::{Reply, write_command};
+
+/// Parts that one command removes.
+const AT_ONCE: usize = 64;
+
+/// The names of one such collection that were come by.
+#[derive(Clone, Debug)]
+pub(super) struct OrphanParts {
+    nonce: u64,
+    origin: Origin,
+    names: Vec<Vec<u8>>,
+    /// The key that they are said to be of.
+    owner: Vec<u8>,
+}
+
+impl OrphanParts {
+    pub(super) fn new(nonce: u64, origin: Origin, name: &[u8]) -> Self {
+        Self { nonce, origin, names: vec![name.to_vec()], owner: Vec::new() }
+    }
+
+    pub(super) fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
+    pub(super) fn is(&self, nonce: u64, origin: Origin) -> bool {
+        self.nonce == nonce && self.origin == origin
+    }
+
+    pub(super) fn add(&mut self, name: &[u8]) {
+        self.names.push(name.to_vec());
+    }
+
+    fn name(&self, name: PartName) -> Vec<u8> {
+        part_name(self.origin, self.nonce, name)
+    }
+
+    /// Asks whose they are.
+    pub(super) fn ask_owner(&self, wire: &mut Vec<u8>) {
+        write_command(wire, &[b"GET", &self.name(PartName::Owner)]);
+    }
+
+    /// The place that points to them, where they are this key's.
+    pub(super) fn take_owner(&mut self, key: &[u8], layout: &Layout) -> Option<Place> {
+        key.clone_into(&mut self.owner);
+        layout.places(key).find(|place| place.origin == self.origin && place.kind.is_bucket())
+    }
+
+    /// Asks which parts there are, and whether they are still of the same key.
+    pub(super) fn ask_directories(&self, wire: &mut Vec<u8>) {
+        let names = Class::ALL.map(|class| self.name(PartName::Directory(class)));
+        write_command(wire, &[b"MGET", &self.name(PartName::Owner), &names[0], &names[1], &names[2]]);
+    }
+
+    /// What removes them all, by the answer to that; nothing where they are another key's by now.
+    pub(super) fn removals(&self, reply: Reply<'_>) -> Vec<Vec<u8>> {
+        let mut names = Vec::new();
+        if let Reply::Array(mut directories) = reply {
+            if directories.next().and_then(Reply::bytes) != Some(&self.owner) {
+                return names;
+            }
+            for (class, directory) in Class::ALL.into_iter().zip(directories) {
+                let directory = directory.bytes().and_then(Directory::read);
+                names.extend(
+                    directory.iter().flat_map(Directory::parts).map(|part| self.name(PartName::Part(class, part))),
+                );
+            }
+        }
+        // A directory that can't be read leaves those that were come by.
+        names.extend(self.names.iter().filter(|name| is_part(name)).cloned());
+        names.extend(Class::ALL.map(|class| self.name(PartName::Directory(class))));
+        names.push(self.name(PartName::Owner));
+        let command = |names: &[Vec<u8>]| {
+            let mut command = Vec::new();
+            write_command(
+                &mut command,
+                &[b"UNLINK"]
+                    .into_iter()
+                    .map(|name| &name[..])
+                    .chain(names.iter().map(Vec::as_slice))
+                    .collect::<Vec<_>>(),
+            );
+            command
+        };
+        names.chunks(AT_ONCE).map(command).collect()
+    }
+}
+
+fn is_part(name: &[u8]) -> bool {
+    let rest = Head::decode(name).map(|head| head.rest);
+    matches!(rest.and_then(PartName::decode), Some((_, PartName::Part(..))))
+}

@@ -1,0 +1,295 @@
+//! Large sets and hashes, which lie in parts: they answer as one, and each member lies where its hash and the directory say, in a part
+//! that the server packs, however they grow and shrink.
+
+use std::collections::BTreeSet;
+
+use keyfold_core::collection::parts::{Class, Directory, Header, Limits, class_of, hash_of};
+use keyfold_core::frame::{Body, Frame};
+use keyfold_core::layout::{Layout, Place};
+use keyfold_core::placement::name::PartName;
+use keyfold_core::record::part_name;
+use keyfold_testkit::random::Random;
+use keyfold_testkit::{Server, Value, Wire, found};
+
+use super::{LAYOUT, talk};
+use crate::stage::{address, call, eventually, proxy_before};
+
+/// What a key's field points to.
+struct InParts {
+    nonce: u64,
+    header: Header,
+    place: Place,
+}
+
+fn in_parts(direct: &mut Wire, key: &str) -> Option<InParts> {
+    let layout = Layout::parse_file(LAYOUT).unwrap();
+    let place = layout.locate(key.as_bytes()).place().unwrap();
+    let stored = direct.ask(&[b"HGET", &place.physical, &place.field]).unwrap();
+    let Body::Parts { nonce, header } = Frame::decode(stored.bytes()?).unwrap().body else { return None };
+    Some(InParts { nonce, header: Header::decode(header).unwrap(), place })
+}
+
+impl InParts {
+    fn name(&self, name: PartName) -> Vec<u8> {
+        part_name(self.place.origin, self.nonce, name)
+    }
+
+    fn text(&self, name: PartName) -> String {
+        String::from_utf8(self.name(name)).unwrap()
+    }
+
+    /// Looks at all parts: each member is in its own, none is too full, and all are counted and packed.
+    fn check(&self, direct: &mut Wire, key: &str) {
+        let Limits { longest, integers, texts } = Limits::DEFAULT;
+        assert_eq!(direct.ask(&[b"GET", &self.name(PartName::Owner)]).unwrap().bytes(), Some(key.as_bytes()));
+        for (class, size) in Class::ALL.into_iter().zip(self.header.classes) {
+            let stored = direct.ask(&[b"GET", &self.name(PartName::Directory(class))]).unwrap();
+            if size.count == 0 {
+                assert!(stored.bytes().is_none(), "{key}: a directory of nothing");
+                continue;
+            }
+            let directory = Directory::read(stored.bytes().unwrap()).unwrap();
+            assert_eq!(directory.depth(), size.depth, "{key}");
+            let (mut count, is_set) = (0, self.header.form.is_in_sets(class));
+            for part in directory.parts() {
+                let name = self.name(PartName::Part(class, part));
+                let found = direct.ask(&[if is_set { b"SMEMBERS" } else { b"HGETALL" }, &name]).unwrap();
+                let found: Vec<&[u8]> = found.elements().unwrap().iter().filter_map(Value::bytes).collect();
+                let is_of_pairs = !is_set && key.starts_with("sess");
+                let step = if is_set { 1 } else { 2 };
+                for member in found.chunks(step) {
+                    let value = is_of_pairs.then(|| member[1]);
+                    assert_eq!(class_of(member[0], value, longest), class, "{key} {}", member[0].escape_ascii());
+                    assert_eq!(directory.part_of(hash_of(self.nonce, member[0])), part, "{key}");
+                }
+                let most = if class == Class::Integers { integers } else { texts };
+                assert!(found.len() / step <= most, "{key}: {} in a part", found.len() / step);
+                count += (found.len() / step) as u64;
+                if class != Class::Outliers && !found.is_empty() {
+                    let encoding = direct.ask(&[b"OBJECT", b"ENCODING", &name]).unwrap();
+                    assert!(
+                        matches!(encoding.bytes(), Some(b"intset" | b"listpack" | b"ziplist")),
+                        "{key}: {encoding:?}"
+                    );
+                }
+            }
+            assert_eq!(count, size.count, "{key}");
+        }
+    }
+}
+
+/// A member by chance: integers, texts, and one in thirty that no part packs.
+fn member(random: &mut Random) -> Vec<u8> {
+    match random.below(30) {
+        0 => format!("{:080}x", random.below(100)).into_bytes(),
+        1..12 => random.below(4000).to_string().into_bytes(),
+        _ => format!("m\0{}", random.below(2500)).into_bytes(),
+    }
+}
+
+/// A command on a set and a hash, which grow where `grows`.
+fn command(random: &mut Random, grows: bool) -> Vec<Vec<u8>> {
+    let is_set = random.chance(50);
+    let adds = random.chance(if grows { 75 } else { 15 });
+    let count = *random.pick(&[1, 1, 2, 20]);
+    let (name, many): (&str, u64) = match (is_set, random.below(10), adds) {
+        (true, 0, _) => ("SMISMEMBER", count),
+        (true, 1, _) => ("SISMEMBER", 1),
+        (true, 2, _) => ("SCARD", 0),
+        (true, _, true) => ("SADD", count),
+        (true, _, false) => ("SREM", count * 2),
+        (false, 0, _) => ("HMGET", count),
+        (false, 1, _) => (*random.pick(&["HGET", "HEXISTS", "HSTRLEN"]), 1),
+        (false, 2, _) => ("HLEN", 0),
+        (false, 3, _) => (*random.pick(&["HSETNX", "HINCRBY", "HINCRBYFLOAT"]), 1),
+        (false, _, true) => ("HSET", count),
+        (false, _, false) => ("HDEL", count * 2),
+    };
+    let mut words = vec![name.as_bytes().to_vec(), if is_set { b"tags:1".to_vec() } else { b"sess:1".to_vec() }];
+    for _ in 0..many {
+        words.push(member(random));
+        if matches!(name, "HSET" | "HSETNX") {
+            words.push(member(random));
+        }
+    }
+    match name {
+        "HINCRBY" => words.push(random.below(1000).to_string().into_bytes()),
+        "HINCRBYFLOAT" => words.push(b"0.5".to_vec()),
+        _ => {}
+    }
+    words
+}
+
+fn send(wire: &mut Wire, words: &[Vec<u8>]) -> Vec<u8> {
+    wire.call(&words.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap()
+}
+
+fn members(wire: &mut Wire, command: &str) -> BTreeSet<Vec<u8>> {
+    let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+    let found = wire.ask(&words).unwrap();
+    let texts: Vec<Vec<u8>> = found.elements().unwrap().iter().filter_map(Value::bytes).map(<[u8]>::to_vec).collect();
+    match command.starts_with("HGETALL") {
+        true => texts.chunks(2).map(|pair| pair.join(&b'=')).collect(),
+        false => texts.into_iter().collect(),
+    }
+}
+
+fn on_every_server(body: impl Fn(&Server, &mut Wire)) {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        body(&server, &mut Wire::connect(address(&proxy)).unwrap());
+    }
+}
+
+#[test]
+fn they_grow_and_shrink_as_one_and_no_part_is_too_full() {
+    for (seed, binary) in (1..).zip(found()) {
+        let plain = binary.start(&[]).unwrap();
+        let mut plain = plain.connect().unwrap();
+        on_this(&binary.start(&[]).unwrap(), |direct, client| {
+            let mut random = Random::new(seed);
+            for round in 0..8_u64 {
+                for _ in 0..500 {
+                    let words = command(&mut random, round % 4 < 2);
+                    let (told, answer) = (send(&mut plain, &words), send(client, &words));
+                    assert_eq!(told.escape_ascii().to_string(), answer.escape_ascii().to_string(), "{words:?}");
+                }
+                for (key, all) in [("tags:1", "SMEMBERS tags:1"), ("sess:1", "HGETALL sess:1")] {
+                    assert!(members(&mut plain, all) == members(client, all), "{key} after {round} rounds");
+                    let found = in_parts(direct, key);
+                    assert!(found.is_some() || round % 4 > 1, "{key} is in parts");
+                    found.into_iter().for_each(|found| found.check(direct, key));
+                }
+            }
+            // And all are gone in the end, with their directories.
+            for (remove, all) in [("SREM tags:1", "SMEMBERS tags:1"), ("HDEL sess:1", "HKEYS sess:1")] {
+                let all: Vec<_> = members(&mut plain, all).into_iter().collect();
+                for some in all.chunks(50) {
+                    let words: Vec<Vec<u8>> =
+                        remove.split(' ').map(|word| word.into()).chain(some.iter().cloned()).collect();
+                    assert_eq!(send(client, &words), format!(":{}\r\n", some.len()).into_bytes());
+                }
+            }
+            assert_eq!(call(client, "EXISTS tags:1 sess:1"), ":0\r\n");
+            eventually("nothing is left of them", || !call(direct, "KEYS ~*").contains('|'));
+        });
+    }
+}
+
+fn on_this(server: &Server, body: impl FnOnce(&mut Wire, &mut Wire)) {
+    let proxy = proxy_before(server, LAYOUT);
+    body(&mut server.connect().unwrap(), &mut Wire::connect(address(&proxy)).unwrap());
+}
+
+fn fill(client: &mut Wire) {
+    for from in (0..1000).step_by(100) {
+        let texts: Vec<String> = (from..from + 100).map(|i| format!("t{i}")).collect();
+        let pairs: Vec<String> = texts.iter().map(|text| format!("{text} v-{text}")).collect();
+        assert_eq!(call(client, &format!("SADD tags:1 {}", texts.join(" "))), ":100\r\n");
+        assert_eq!(call(client, &format!("HSET sess:1 {}", pairs.join(" "))), ":100\r\n");
+    }
+}
+
+#[test]
+fn whole_ones_are_renamed_copied_joined_and_expire() {
+    on_every_server(|server, client| {
+        let mut direct = server.connect().unwrap();
+        fill(client);
+        assert!(in_parts(&mut direct, "tags:1").is_some() && in_parts(&mut direct, "sess:1").is_some());
+        talk(
+            client,
+            &[
+                ("TYPE tags:1", "+set"),
+                ("TYPE sess:1", "+hash"),
+                ("EXPIRE tags:1 1000", ":1"),
+                ("TTL tags:1", ":1000"),
+                ("SADD tags:1 one-more", ":1"),
+                ("TTL tags:1", ":1000"),
+                ("RENAME tags:1 tags:2", "+OK"),
+                ("EXISTS tags:1", ":0"),
+                ("SCARD tags:2", ":1001"),
+                ("SISMEMBER tags:2 t999", ":1"),
+                ("TTL tags:2", ":1000"),
+                ("PERSIST tags:2", ":1"),
+                ("TTL tags:2", ":-1"),
+                ("COPY tags:2 tags:1", ":1"),
+                ("SREM tags:1 t0 t1 t1000", ":2"),
+                ("SDIFF tags:2 tags:1", "*2 t0 t1"),
+                ("SINTERCARD 2 tags:2 tags:1", ":999"),
+                ("SUNIONSTORE plain tags:1 tags:2", ":1001"),
+                ("SCARD plain", ":1001"),
+                ("SMOVE tags:2 tags:1 t0", ":1"),
+                ("SCARD tags:1", ":1000"),
+                ("HINCRBY sess:1 count 5", ":5"),
+                ("HINCRBY sess:1 t1 5", "-ERR hash value is not an integer"),
+                ("HLEN sess:1", ":1001"),
+                ("GET tags:1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+                ("HGET tags:1 f", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+                ("SADD sess:1 f", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+                ("WATCH tags:1", "+OK"),
+                ("MULTI", "+OK"),
+                ("SADD tags:1 two-more", "+QUEUED"),
+                ("SCARD tags:1", "+QUEUED"),
+                ("HDEL sess:1 t0", "+QUEUED"),
+                ("EXEC", "*3 :1 :1001 :1"),
+                ("HEXPIRE sess:1 100 FIELDS 1 t1", "*1 :1"),
+                ("HTTL sess:1 FIELDS 2 t1 t2", "*2 :100 :-1"),
+                ("HLEN sess:1", ":1000"),
+                ("DBSIZE", ":4"),
+                ("DEL sess:1 tags:1", ":2"),
+                ("EXISTS sess:1 tags:1", ":0"),
+                ("PEXPIRE tags:2 1", ":1"),
+            ],
+        );
+        eventually("it expires", || call(client, "EXISTS tags:2") == ":0\r\n");
+        assert_eq!(call(client, "SADD tags:2 anew"), ":1\r\n");
+        assert_eq!(call(client, "SCARD tags:2"), ":1\r\n");
+        eventually("nothing is left of them", || !call(&mut direct, "KEYS ~*").contains('|'));
+    });
+}
+
+#[test]
+fn a_watched_one_that_another_client_changes_isn_t_written() {
+    let server = found().pop().unwrap().start(&[]).unwrap();
+    let proxy = proxy_before(&server, LAYOUT);
+    let [mut client, mut other] = [(); 2].map(|()| Wire::connect(address(&proxy)).unwrap());
+    fill(&mut client);
+    for change in ["SADD tags:1 new", "SREM tags:1 new", "SADD tags:1 x y z"] {
+        talk(&mut client, &[("WATCH tags:1", "+OK"), ("MULTI", "+OK"), ("SADD tags:1 mine", "+QUEUED")]);
+        call(&mut other, change);
+        talk(&mut client, &[("EXEC", "*-1"), ("SISMEMBER tags:1 mine", ":0")]);
+    }
+    talk(&mut client, &[("WATCH tags:1", "+OK"), ("MULTI", "+OK"), ("SADD tags:1 mine", "+QUEUED")]);
+    talk(&mut other, &[("SADD tags:1 t5", ":0"), ("SISMEMBER tags:1 t5", ":1")]);
+    talk(&mut client, &[("EXEC", "*1 :1")]);
+}
+
+#[test]
+fn what_was_removed_past_keyfold_is_told_and_the_key_can_be_removed() {
+    let server = found().remove(0).start(&[]).unwrap();
+    on_this(&server, |direct, client| {
+        fill(client);
+        let found = in_parts(direct, "tags:1").unwrap();
+        let stored = direct.ask(&[b"GET", &found.name(PartName::Directory(Class::Texts))]).unwrap();
+        let part = Directory::read(stored.bytes().unwrap()).unwrap().parts().next().unwrap();
+        assert_eq!(call(direct, &format!("DEL {}", found.text(PartName::Part(Class::Texts, part)))), ":1\r\n");
+        let said = call(client, "SMEMBERS tags:1");
+        assert!(
+            said.starts_with("-ERR keyfold: key 'tags:1': ") && said.contains("its header counts 1000 members"),
+            "{said}"
+        );
+        call(direct, &format!("DEL {}", found.text(PartName::Directory(Class::Texts))));
+        for command in ["SMEMBERS tags:1", "SADD tags:1 x", "SISMEMBER tags:1 x"] {
+            let said = call(client, command);
+            assert!(
+                said.starts_with("-ERR keyfold: key 'tags:1': ") && said.contains("directory of its parts"),
+                "{said}"
+            );
+        }
+        talk(
+            client,
+            &[("SCARD tags:1", ":1000"), ("DEL tags:1", ":1"), ("SADD tags:1 x", ":1"), ("SCARD tags:1", ":1")],
+        );
+    });
+}
