@@ -135,6 +135,14 @@ impl Spot {
         }
     }
 
+    /// What is stored in the field.
+    pub(crate) fn stored(&self) -> Option<&[u8]> {
+        match &self.found {
+            Found::Field { stored, .. } => Some(stored),
+            _ => None,
+        }
+    }
+
     /// The header of a collection in parts that was left unread.
     pub(crate) fn unread_header(&self) -> Option<Header> {
         match self.frame()?.body {

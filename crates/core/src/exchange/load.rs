@@ -316,7 +316,7 @@ impl Load {
                     if spares_parts {
                         left.push((index, at));
                     } else {
-                        parts::send_all(place, &mut commands);
+                        parts::send_all(place, spot.stored().unwrap_or_default(), &mut commands);
                         self.spills.push((index, at));
                     }
                 }

@@ -276,7 +276,7 @@ impl Work {
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
         parts::count_of(&args, &header)
             .map(InParts::Count)
-            .or_else(|| PartsCall::of(&args, spot.bucket()?, self.protocol).map(InParts::Call))
+            .or_else(|| PartsCall::of(&args, spot.bucket()?, spot.stored()?, self.protocol).map(InParts::Call))
     }
 
     fn work_out(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {

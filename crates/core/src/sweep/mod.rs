@@ -256,7 +256,7 @@ impl Sweep {
                 env.stats.sweep().large_buckets.note(*namespace, name, fields, LARGE_BUCKET_FIELDS);
             }
             (Suspect::Size { .. }, _) => {}
-            (Suspect::Spill { nonce, name, .. }, reply) => self.take_owner(*nonce, name, reply),
+            (Suspect::Spill { nonce, name, .. }, reply) => self.take_owner(*nonce, name, reply, env),
             // Without that key they can't be judged.
             (Suspect::Parts(parts), reply) => {
                 let mut parts = parts.clone();
@@ -273,7 +273,7 @@ impl Sweep {
             }
             (Suspect::OrphanParts(parts), reply) => {
                 self.swept.orphans += 1;
-                self.orphans.extend(parts.removals(reply));
+                self.orphans.extend(parts.removals(reply, env));
             }
         }
     }
@@ -317,15 +317,24 @@ impl Sweep {
         }
     }
 
-    fn take_owner(&mut self, nonce: u64, name: &[u8], reply: Reply<'_>) {
+    fn take_owner(&mut self, nonce: u64, name: &[u8], reply: Reply<'_>, env: &Env<'_>) {
         self.swept.fields += 1;
         if !points_to(reply, nonce) {
             self.swept.orphans += 1;
-            let mut command = Vec::new();
-            write_command(&mut command, &[b"PEXPIRE", name, RETIRE_MS]);
-            self.orphans.push(command);
+            self.orphans.push(retirement(name, env));
         }
     }
+}
+
+/// What has a key go that nothing points to: in some seconds, for readers that were pointed to it just before. Who is told again
+/// meanwhile keeps its time, where the server knows how.
+fn retirement(name: &[u8], env: &Env<'_>) -> Vec<u8> {
+    let mut command = Vec::new();
+    match env.server.major() {
+        0..7 => write_command(&mut command, &[b"PEXPIRE", name, RETIRE_MS]),
+        7.. => write_command(&mut command, &[b"PEXPIRE", name, RETIRE_MS, b"NX"]),
+    }
+    command
 }
 
 /// Whether what was said of a field points to what has this nonce.

@@ -1,17 +1,16 @@
 //! What belongs to a collection in parts to which nothing may point any more.
 //!
-//! A key that has gone, or that was given other parts, leaves all of them behind in one step, and nobody reads them from then on:
-//! whoever reads parts reads what points to them in the same step. The key that says whose they are is removed last, so that a
-//! removal that was cut off is taken up again.
+//! A key that has gone, or that was given other parts, leaves all of them behind in one step. They stay for some seconds, as spilled
+//! values do, for readers that were pointed to them just before. The key that says whose they are goes last, so that a removal that
+//! was cut off is taken up again; that it has a time already says that they all have.
 
 use crate::collection::parts::{Class, Directory};
+use crate::exchange::Env;
 use crate::layout::{Layout, Place};
 use crate::placement::name::{Head, Origin, PartName};
 use crate::record::part_name;
 use crate::resp::{Reply, write_command};
-
-/// Parts that one command removes.
-const AT_ONCE: usize = 64;
+use crate::sweep::retirement;
 
 /// The names of one such collection that were come by.
 #[derive(Clone, Debug)]
@@ -62,7 +61,7 @@ impl OrphanParts {
     }
 
     /// What removes them all, by the answer to that; nothing where they are another key's by now.
-    pub(super) fn removals(&self, reply: Reply<'_>) -> Vec<Vec<u8>> {
+    pub(super) fn removals(&self, reply: Reply<'_>, env: &Env<'_>) -> Vec<Vec<u8>> {
         let mut names = Vec::new();
         if let Reply::Array(mut directories) = reply {
             if directories.next().and_then(Reply::bytes) != Some(&self.owner) {
@@ -79,19 +78,7 @@ impl OrphanParts {
         names.extend(self.names.iter().filter(|name| is_part(name)).cloned());
         names.extend(Class::ALL.map(|class| self.name(PartName::Directory(class))));
         names.push(self.name(PartName::Owner));
-        let command = |names: &[Vec<u8>]| {
-            let mut command = Vec::new();
-            write_command(
-                &mut command,
-                &[b"UNLINK"]
-                    .into_iter()
-                    .map(|name| &name[..])
-                    .chain(names.iter().map(Vec::as_slice))
-                    .collect::<Vec<_>>(),
-            );
-            command
-        };
-        names.chunks(AT_ONCE).map(command).collect()
+        names.iter().map(|name| retirement(name, env)).collect()
     }
 }
 

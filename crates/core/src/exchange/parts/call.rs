@@ -31,6 +31,8 @@ pub(crate) struct PartsCall {
     args: Vec<Vec<u8>>,
     place: Place,
     protocol: Protocol,
+    /// What its field held when it was seen.
+    seen: Vec<u8>,
     what: &'static str,
     reading: Reading,
 }
@@ -59,11 +61,11 @@ fn call_of(command: &str, kind: CollectionKind, args: &[&[u8]]) -> Option<(&'sta
 
 impl PartsCall {
     /// What carries out this command on a collection that lies in parts; none where it is to be worked out.
-    pub(crate) fn of(args: &[&[u8]], place: &Place, protocol: Protocol) -> Option<Self> {
+    pub(crate) fn of(args: &[&[u8]], place: &Place, seen: &[u8], protocol: Protocol) -> Option<Self> {
         let command = command::table().lookup(args[0])?;
         let (what, reading) = call_of(command.name, place.kind.collection()?, args)?;
         let args = args.iter().map(|arg| arg.to_vec()).collect();
-        Some(Self { args, place: place.clone(), protocol, what, reading })
+        Some(Self { args, place: place.clone(), protocol, seen: seen.to_vec(), what, reading })
     }
 
     /// Sends it; it has one reply.
@@ -76,7 +78,7 @@ impl PartsCall {
         let head = begin(physical, field, *origin);
         let mut args: Vec<&[u8]> = vec![command, script];
         args.extend(head.iter().map(Vec::as_slice));
-        args.push(self.what.as_bytes());
+        args.extend([&self.seen, self.what.as_bytes()]);
         args.extend(self.args[2..].iter().map(Vec::as_slice));
         write_command(wire, &args);
     }

@@ -31,7 +31,7 @@ pub(crate) use call::PartsCall;
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"e5b845caaf3ed4328dd67c633f6daeaa76b7de33" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"ade0bbcbbca8daa65ee473f899488d66989e6ad8" };
 
 /// What the script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
@@ -69,13 +69,13 @@ pub(super) fn count_of(args: &[&[u8]], header: &Header) -> Option<i64> {
     (kind == header.form.kind()).then(|| i64::try_from(header.len()).unwrap_or(i64::MAX))
 }
 
-/// Asks for all members of the collection in this place.
-pub(super) fn send_all(place: &Place, commands: &mut Commands) {
+/// Asks for all members of the collection in this place, where this was stored.
+pub(super) fn send_all(place: &Place, stored: &[u8], commands: &mut Commands) {
     let head = begin(&place.physical, &place.field, place.origin);
     let most = MOST_MEMBERS.to_string();
     let mut args: Vec<&[u8]> = vec![b"EVAL", SCRIPT.source.as_bytes()];
     args.extend(head.iter().map(Vec::as_slice));
-    args.extend([&b"ALL"[..], most.as_bytes()]);
+    args.extend([stored, b"ALL", most.as_bytes()]);
     commands.push(&args);
 }
 
@@ -83,7 +83,7 @@ pub(super) fn send_all(place: &Place, commands: &mut Commands) {
 pub fn read_parts_command(bucket: &[u8], field: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut args = vec![b"EVAL".to_vec(), SCRIPT.source.as_bytes().to_vec()];
     args.extend(begin(bucket, field, Layout::origin_of(bucket)?));
-    args.extend([b"ALL".to_vec(), i64::MAX.to_string().into_bytes()]);
+    args.extend([Vec::new(), b"ALL".to_vec(), i64::MAX.to_string().into_bytes()]);
     Some(args)
 }
 

@@ -1,17 +1,26 @@
 -- keyfold: members of one set or hash that lies in parts (crates/core/src/collection/parts/mod.rs draws how). What isn't in parts, or
 -- not as it is read here, is left as it is and answered by "?".
 -- KEYS: the bucket. ARGV: the field; what the names of parts begin with; how long a text in a part of texts may be; how many
--- integers a part may have, and how many texts; how few members are to be packed again; what to do; then members, or
--- fields with values.
-local call, bucket, field, longest, fewest, what = redis.call, KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[6]), ARGV[7]
-local most = {i = tonumber(ARGV[4]), t = tonumber(ARGV[5]), o = tonumber(ARGV[5])}
-local first = 8
+-- integers a part may have, and how many texts; how few members are to be packed again; what the field held when it was seen; what
+-- to do; then members, or fields with values.
+-- Who only reads is told what was there when the field was seen: where it holds something else by now, as the client has sent
+-- a DEL behind, the parts that it pointed to are still there for a while.
+local call, bucket, field, longest, fewest, what = redis.call, KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[6]), ARGV[8]
+local first = 9
 
 -- The header: a frame that points to parts.
 local unsure = {ok = '?'}
-local stored = call('HGET', bucket, field)
-local at = ({[8] = 2, [9] = 7, [10] = 10})[stored and string.byte(stored)]
-if not at or #stored ~= at + 32 then return unsure end
+local stored, seen = call('HGET', bucket, field), ARGV[7]
+local function nonce_at(frame)
+  local at = ({[8] = 2, [9] = 7, [10] = 10})[frame and string.byte(frame)]
+  return at and #frame == at + 32 and at
+end
+local at, seen_at, was_replaced = nonce_at(stored), nonce_at(seen), false
+if ({HAS = 1, GET = 1, LENGTH = 1, ALL = 1})[what] and seen_at then
+  was_replaced = not at or string.sub(stored, at, at + 7) ~= string.sub(seen, seen_at, seen_at + 7)
+  if was_replaced then stored, at = seen, seen_at end
+end
+if not at then return unsure end
 if at > 2 then
   local time = call('TIME')
   local expiry = at == 7 and struct.unpack('>I5', stored, 2) + 1577836800000 or struct.unpack('>i8', stored, 2)
@@ -21,14 +30,21 @@ end
 local nonce = string.gsub(string.sub(stored, at, at + 7), '.', function(byte)
   return string.format('%02x', string.byte(byte))
 end)
-local class, version, form = {i = {}, t = {}, o = {}}, nil, nil
+local integers, texts = tonumber(ARGV[4]), tonumber(ARGV[5])
+local class, version, form = {i = {most = integers}, t = {most = texts}, o = {most = texts}}, nil, nil
 version, form, class.i.depth, class.i.count, class.t.depth, class.t.count, class.o.depth, class.o.count =
   struct.unpack('>I6c1BI5BI5BI5', stored, at + 8)
 local is_hash, base = form == 'F', ARGV[2] .. nonce
 local changed, total = false, class.i.count + class.t.count + class.o.count
 for letter, of in pairs(class) do
   of.directory, of.is_set = base .. letter, not is_hash and not (letter == 't' and form == 'H')
-  if of.count > 0 and call('STRLEN', of.directory) ~= 2 ^ of.depth then return {ok = 'damaged'} end
+  if was_replaced then
+    -- It was changed after it was seen, perhaps.
+    local ends = call('STRLEN', of.directory)
+    of.depth, of.count = math.floor(math.log(math.max(ends, 1)) / math.log(2) + 0.5), ends > 0 and math.max(of.count, 1) or 0
+  elseif of.count > 0 and call('STRLEN', of.directory) ~= 2 ^ of.depth then
+    return {ok = 'damaged'}
+  end
 end
 
 local function is_integer(text)
@@ -102,7 +118,7 @@ local function merge(of, hash, depth)
   local beside = hash % 2 ^ depth == number and number + bit or number
   if string.byte(call('GETRANGE', of.directory, beside, beside)) ~= depth then return end
   local low_size, high_size = size_of(of, low), size_of(of, high)
-  if low_size + high_size > most[string.sub(of.directory, -1)] / 2 then return end
+  if low_size + high_size > of.most / 2 then return end
   local whole = part_name(of, depth - 1, number)
   if low_size == 0 then
     if high_size > 0 then call('RENAME', high, whole) end
@@ -132,11 +148,11 @@ local function count(of, more, part, depth, hash)
   end
   of.count, changed = of.count + more, true
   local size = size_of(of, part)
-  if more > 0 and size > most[string.sub(of.directory, -1)] then split(of, hash, depth) end
+  if more > 0 and size > of.most then split(of, hash, depth) end
   if more < 0 and of.count == 0 then
     call('DEL', of.directory)
     of.depth = 0
-  elseif more < 0 and depth > 0 and size * 6 < most[string.sub(of.directory, -1)] then
+  elseif more < 0 and depth > 0 and size * 6 < of.most then
     merge(of, hash, depth)
   end
 end
@@ -170,12 +186,6 @@ end
 
 local function write_header()
   if not changed then return end
-  local left = class.i.count + class.t.count + class.o.count
-  if left == 0 then
-    call('HDEL', bucket, field)
-    call('DEL', base)
-    return
-  end
   call('HSET', bucket, field, string.sub(stored, 1, at + 7) .. struct.pack('>I6c1BI5BI5BI5', (version + 1) % 2 ^ 48, form,
     class.i.depth, class.i.count, class.t.depth, class.t.count, class.o.depth, class.o.count))
 end

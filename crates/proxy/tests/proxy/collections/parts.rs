@@ -12,7 +12,7 @@ use keyfold_testkit::random::Random;
 use keyfold_testkit::{Server, Value, Wire, found};
 
 use super::{LAYOUT, talk};
-use crate::stage::{address, call, eventually, proxy_before};
+use crate::stage::{address, call, commands, eventually, proxy_before};
 
 /// What a key's field points to.
 struct InParts {
@@ -291,5 +291,31 @@ fn what_was_removed_past_keyfold_is_told_and_the_key_can_be_removed() {
             client,
             &[("SCARD tags:1", ":1000"), ("DEL tags:1", ":1"), ("SADD tags:1 x", ":1"), ("SCARD tags:1", ":1")],
         );
+    });
+}
+
+/// What a client reads is what was there when it asked, though the key was gone before its parts were read.
+#[test]
+fn what_is_asked_before_a_key_is_removed_or_replaced_is_answered_as_it_was() {
+    on_every_server(|server, client| {
+        for replace in ["DEL tags:1", "SUNIONSTORE tags:1 tags:2", "RENAME tags:1 tags:3", "SADD tags:1 t-new"] {
+            fill(client);
+            let asked = [
+                "SADD tags:2 other",
+                "SISMEMBER tags:1 t5",
+                "SMEMBERS tags:1",
+                "SMISMEMBER tags:1 t-new t6",
+                replace,
+                "SCARD tags:1",
+            ];
+            client.send_bytes(&commands(&asked)).unwrap();
+            let replies: Vec<String> =
+                asked.map(|_| String::from_utf8(client.reply().unwrap()).unwrap()).into_iter().collect();
+            assert_eq!(replies[1], ":1\r\n", "{replace} on {}", server.name());
+            assert!(replies[2].starts_with("*1000\r\n"), "{replace}: {}", replies[2]);
+            assert_eq!(replies[3], "*2\r\n:0\r\n:1\r\n", "{replace} on {}", server.name());
+            assert!([":0\r\n", ":1\r\n", ":1001\r\n"].contains(&replies[5].as_str()), "{replace}: {}", replies[5]);
+            call(client, "DEL tags:1 tags:2 tags:3 sess:1");
+        }
     });
 }
