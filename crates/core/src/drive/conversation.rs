@@ -342,6 +342,7 @@ impl Conversation {
     ) -> Started {
         let traced = self.session.trace(plan, args, env);
         let turn = self.turn.take();
+        env.is_behind = !self.slots.is_empty();
         env.encoded = self.encoded.take();
         let metered = self.metering.begin(plan, args);
         let (begun, fails) = self.answer_in_order(out, |session, answer| {

@@ -110,6 +110,8 @@ pub struct Env<'a> {
     pub encoded: Option<Arc<Encoded>>,
     /// Its client has sent others behind it: who reads once more may find what these have written.
     pub is_followed: bool,
+    /// The request at hand began while others of its client were under way.
+    pub is_behind: bool,
 }
 
 /// What holds for requests before a cluster.

@@ -14,7 +14,7 @@ use crate::exchange::load::{Load, Loading};
 use crate::exchange::parts::{self, PartsCall};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Step, done, fail, in_place, script, store};
-use crate::layout::Located;
+use crate::layout::{Located, Place};
 use crate::notify::Notices;
 use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::string::{self, Call, Halt, Held, HelpRequest, Run, Space, finish};
@@ -35,7 +35,7 @@ pub(crate) struct Work {
     load: Load,
     space: Space,
     phase: Phase,
-    /// The keys were taken for absent, and not read yet.
+    /// The keys were taken for absent, or for one in parts, and not read yet.
     guessed: bool,
     attempts: u32,
     /// A server that is out of memory was asked again, as it would carry the command out on a plain key.
@@ -127,6 +127,38 @@ impl Work {
         Self { notices, ..self }
     }
 
+    /// Starts a command on members of a collection that lay in parts when it was last looked at: in one round trip, if it still does.
+    /// None where it has to be looked at first. What the client has asked before may not have got to the parts yet, and what it asks
+    /// behind must wait, as this may have to look at them after all.
+    pub(crate) fn start_in_parts(
+        run: Run,
+        args: &[&[u8]],
+        place: &Place,
+        protocol: Protocol,
+        env: &Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> Option<Self> {
+        place.kind.collection()?;
+        if env.is_behind || !env.stats.in_parts().has(args[1]) {
+            return None;
+        }
+        let call = PartsCall::of(args, place, b"", protocol)?;
+        call.send(wire);
+        let key = (args[1], Located::Placed(place.clone()));
+        Some(Self {
+            args: args.iter().map(|arg| arg.to_vec()).collect(),
+            run,
+            protocol,
+            load: Load::located(env, std::iter::once(key)).sparing(),
+            space: Space::new(env.now_ms),
+            phase: Phase::InParts(call),
+            guessed: true,
+            attempts: 0,
+            is_let_through: false,
+            notices: None,
+        })
+    }
+
     /// Starts a command that mostly finds none of its keys there, such as MSETNX: what it does then is written if that is
     /// so, in one round trip, and else it is worked out by what is there. None where it would write nothing.
     pub(crate) fn start_on_nothing<'a>(
@@ -211,6 +243,11 @@ impl Work {
             }
             Phase::InParts(call) => match call.handle_reply(reply, io) {
                 Some(step) => step,
+                None if mem::take(&mut self.guessed) => {
+                    self.load.keys().iter().for_each(|key| env.stats.in_parts().forget(&key.logical));
+                    self.phase = Phase::Loading;
+                    Step::More(self.load.send(io.wire))
+                }
                 None => self.read_all(io),
             },
             Phase::Clearing(answer) => match answer.take() {
@@ -249,7 +286,7 @@ impl Work {
     fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         self.space = self.empty_space(env).bounded(GROWTH_LIMIT_BYTES).seeded((env.nonces)());
         self.load.fill(&mut self.space);
-        match self.in_parts() {
+        match self.in_parts(env) {
             Some(InParts::Count(count)) => {
                 Answer::new(io.answer, self.protocol).integer(count);
                 Step::Done(Effect::None)
@@ -264,10 +301,11 @@ impl Work {
     }
 
     /// What answers a command on the members of one collection in parts without reading it whole; none where there is no such way.
-    fn in_parts(&self) -> Option<InParts> {
+    fn in_parts(&self, env: &Env<'_>) -> Option<InParts> {
         let [key] = self.load.keys() else { return None };
         let [spot] = key.spots() else { return None };
         let header = spot.unread_header()?;
+        env.stats.in_parts().note(&key.logical);
         // What has expired is worked out, and what is published of it isn't known beforehand.
         let is_there = matches!(self.space.held(&key.logical), Held::Unread(_));
         if !is_there || self.notices.is_some() {

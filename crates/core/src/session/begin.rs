@@ -303,6 +303,9 @@ impl Session {
             let (work, replies) = Work::start(run, args, only_key(args, place), protocol, env, io.wire);
             return sent(UnderWay::Work(Box::new(work.publishing(Some(notices)))), replies, command.hold());
         }
+        if let Some(work) = Work::start_in_parts(run, args, place, protocol, env, io.wire) {
+            return sent(UnderWay::Work(Box::new(work)), 1, Hold::SameKeys);
+        }
         match command.id {
             Id::Get => {
                 return sent(UnderWay::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, Hold::Nothing);

@@ -12,6 +12,7 @@ mod counter;
 mod encoding;
 mod expiring;
 mod histogram;
+mod in_parts;
 mod large_buckets;
 mod native;
 mod primary;
@@ -25,6 +26,7 @@ pub use counter::Counter;
 pub use encoding::Encoding;
 pub use expiring::Expiring;
 pub use histogram::{Durations, Histogram, quantile};
+use in_parts::KeysInParts;
 pub use large_buckets::{LargeBucket, LargeBuckets};
 pub use native::{NATIVE_SCHEMA, NATIVE_ZERO_THRESHOLD_S, NativeDurations};
 pub use primary::{PrimaryState, PrimaryStatus, SentinelStatus};
@@ -44,6 +46,7 @@ pub struct Stats {
     sweep: SweepState,
     layouts: LayoutStats,
     encoding: Encoding,
+    in_parts: KeysInParts,
     primary: Arc<PrimaryState>,
     replicas: Arc<ReplicaStates>,
     server: Arc<OnceLock<String>>,
@@ -163,6 +166,7 @@ impl Stats {
             sweep: SweepState::default(),
             layouts: LayoutStats::default(),
             encoding: Encoding::default(),
+            in_parts: KeysInParts::default(),
             primary: Arc::default(),
             replicas: Arc::default(),
             server: Arc::default(),
@@ -242,6 +246,11 @@ impl Stats {
     /// How much is encoded, and with what effort.
     pub fn encoding(&self) -> &Encoding {
         &self.encoding
+    }
+
+    /// Which keys were found to lie in parts.
+    pub(crate) fn in_parts(&self) -> &KeysInParts {
+        &self.in_parts
     }
 
     /// What the sweep knows and has done.
