@@ -25,7 +25,7 @@ use crate::layout::{Layout, Place, spill_name};
 use crate::placement::name::{Mark, Name, Origin, PartName, encode_head};
 
 /// A collection of so few members is kept as one value, however long these are.
-pub(crate) const FEWEST_IN_PARTS: usize = 32;
+pub const FEWEST_IN_PARTS: usize = 32;
 
 /// One string, one field of a bucket, or one part of a collection that a server is to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 use keyfold_core::collection::MOST_MEMBERS;
 use keyfold_core::layout::Namespace;
+use keyfold_core::record::FEWEST_IN_PARTS;
 use keyfold_report::number::{bytes, count, plural, tenths};
 use keyfold_survey::diagnosis::AIM_ENTRIES;
 
@@ -33,6 +34,8 @@ pub(super) fn warning(namespace: &Namespace, family: &Family) -> Option<String> 
 const FEW_SPILLED: f64 = 0.01;
 /// A limit is proposed that nearly all need.
 const NEARLY_ALL: f64 = 0.99;
+/// A limit up to this is proposed: longer values are more than a write should write anew.
+const MOST_WANTED: u64 = 2048;
 
 /// What is to be said of sets and hashes that won't lie in buckets.
 pub(super) fn of_large(namespace: &Namespace, family: &Family) -> Vec<String> {
@@ -52,10 +55,21 @@ pub(super) fn of_large(namespace: &Namespace, family: &Family) -> Vec<String> {
     if let Some(wanted) = within(NEARLY_ALL).filter(|_| spilled && namespace.codec.is_none()) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, above 0")]
         let wanted = (wanted.ceil() as u64).next_multiple_of(32);
+        let become_of = if namespace.placement.is_by_slot() {
+            "each of these goes into a key of its own, which every write writes anew".to_owned()
+        } else {
+            format!(
+                "those of more than {FEWEST_IN_PARTS} members will lie in parts, each of the others in a key of its own, which every \
+                 write writes anew"
+            )
+        };
+        let mend = if wanted <= MOST_WANTED {
+            format!("; `value_limit = {wanted}` has 99 % of them in buckets")
+        } else {
+            String::new()
+        };
         said.push(format!(
-            "more than 1 % of the sampled keys of {template} are longer, once packed, than its value_limit of {limit}: each of these \
-             goes into a key of its own, which every write writes anew. `value_limit = {wanted}` has 99 % of them in buckets; keys of \
-             hundreds of members are better left out of the layout"
+            "more than 1 % of the sampled keys of {template} are longer, once packed, than its value_limit of {limit}: {become_of}{mend}"
         ));
     }
     said

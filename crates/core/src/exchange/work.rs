@@ -55,7 +55,7 @@ enum Phase {
     /// The server works on the value where it lies.
     InPlace(InPlace),
     /// The script works on members in their parts.
-    InParts(PartsCall),
+    InParts(Box<PartsCall>),
     /// Replies that count for nothing are outstanding; then this is the answer, or it begins again.
     Clearing(Option<Vec<u8>>),
     /// The server answers itself.
@@ -66,7 +66,7 @@ enum Phase {
 enum InParts {
     /// By its header.
     Count(i64),
-    Call(PartsCall),
+    Call(Box<PartsCall>),
 }
 
 impl Work {
@@ -151,7 +151,7 @@ impl Work {
             protocol,
             load: Load::located(env, std::iter::once(key)).sparing(),
             space: Space::new(env.now_ms),
-            phase: Phase::InParts(call),
+            phase: Phase::InParts(Box::new(call)),
             guessed: true,
             attempts: 0,
             is_let_through: false,
@@ -312,9 +312,10 @@ impl Work {
             return None;
         }
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
-        parts::count_of(&args, &header)
-            .map(InParts::Count)
-            .or_else(|| PartsCall::of(&args, spot.bucket()?, spot.stored()?, self.protocol).map(InParts::Call))
+        parts::count_of(&args, &header).map(InParts::Count).or_else(|| {
+            PartsCall::of(&args, spot.bucket()?, spot.stored()?, self.protocol)
+                .map(|call| InParts::Call(Box::new(call)))
+        })
     }
 
     fn work_out(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {

@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use keyfold_core::codec::LARGE_SLOT;
-use keyfold_core::collection::parts::{Class, Header};
-use keyfold_core::collection::{Collection, Field};
+use keyfold_core::collection::parts::{Class, Directory, Header};
+use keyfold_core::collection::{Collection, CollectionKind, Field};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, spill_name};
 use keyfold_core::placement::handmade::Packing;
@@ -241,7 +241,7 @@ fn explain_frame(
                 }
             }
         }
-        Body::Parts { nonce, header } => explain_parts(place, nonce, header, report),
+        Body::Parts { nonce, header } => explain_parts(server, place, nonce, header, report)?,
         Body::Coded { slot, payload } => {
             explain_codec(layout.namespace(place.namespace), place, key, &frame, slot, payload, report);
         }
@@ -260,13 +260,20 @@ fn explain_frame(
 }
 
 /// A collection in parts: how much there is of it.
-fn explain_parts(place: &Place, nonce: u64, header: &[u8], report: &mut Report) {
+fn explain_parts(
+    server: &mut Asker,
+    place: &Place,
+    nonce: u64,
+    header: &[u8],
+    report: &mut Report,
+) -> anyhow::Result<()> {
     report.text("frame", "in parts: the members lie in small sets or hashes of their own");
     let Some(header) = Header::decode(header) else {
-        return report.text("header", "damaged");
+        report.text("header", "damaged");
+        return Ok(());
     };
     report.text("type", header.form.kind().name());
-    report.add("members", count(header.len()), header.len());
+    report.add(members_of(header.form.kind()), count(header.len()), header.len());
     for (class, size) in Class::ALL.into_iter().zip(header.classes).filter(|(_, size)| size.count > 0) {
         let what = match class {
             Class::Integers => "of integers",
@@ -278,6 +285,30 @@ fn explain_parts(place: &Place, nonce: u64, header: &[u8], report: &mut Report) 
         report.text(what, parts);
     }
     report.bytes("parts begin with", &part_name(place.origin, nonce, PartName::Owner));
+    // Of one part of the class that has the most.
+    let Some((class, _)) = Class::ALL.into_iter().zip(header.classes).max_by_key(|(_, size)| size.count) else {
+        return Ok(());
+    };
+    let stored: Option<Vec<u8>> = server.ask(&[b"GET", &part_name(place.origin, nonce, PartName::Directory(class))])?;
+    let Some(directory) = stored.and_then(|stored| Directory::read(&stored)) else {
+        report.text("directory", "damaged");
+        return Ok(());
+    };
+    let command: &[u8] = if header.form.is_in_sets(class) { b"SMEMBERS" } else { b"HGETALL" };
+    for part in directory.parts().take(SHOWN) {
+        let texts: Vec<Vec<u8>> =
+            server.ask(&[command, &part_name(place.origin, nonce, PartName::Part(class, part))])?;
+        if !texts.is_empty() {
+            let members = match (header.form.kind(), header.form.is_in_sets(class)) {
+                // Members of a set that lie in hashes have empty values.
+                (CollectionKind::Set, false) => texts.into_iter().step_by(2).collect(),
+                _ => texts,
+            };
+            show_first(&Collection::of_texts(header.form.kind(), members), true, report);
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// A value that a codec wrote: by which, and what it is, or why it can't be decoded.
@@ -310,18 +341,28 @@ fn explain_collection(place: &Place, value: &[u8], report: &mut Report) {
         Err(error) => return report.text("members", error.to_string()),
     };
     report.add("packed bytes", count(value.len() as u64), value.len());
-    let (what, first): (_, Vec<String>) = match &collection {
-        Collection::Set(set) => {
-            ("members", set.iter().take(SHOWN).map(|member| member.escape_ascii().to_string()).collect())
-        }
+    report.add(members_of(kind), count(collection.len() as u64), collection.len());
+    show_first(&collection, false, report);
+}
+
+fn members_of(kind: CollectionKind) -> &'static str {
+    match kind {
+        CollectionKind::Set => "members",
+        CollectionKind::Hash => "fields",
+    }
+}
+
+/// The first of these, and whether there are more of them or elsewhere.
+fn show_first(collection: &Collection, are_more: bool, report: &mut Report) {
+    let first: Vec<String> = match collection {
+        Collection::Set(set) => set.iter().take(SHOWN).map(|member| member.escape_ascii().to_string()).collect(),
         Collection::Hash(hash) => {
             let field =
                 |(name, field): (&[u8], &Field)| format!("{} = {}", name.escape_ascii(), field.value.escape_ascii());
-            ("fields", hash.iter().take(SHOWN).map(field).collect())
+            hash.iter().take(SHOWN).map(field).collect()
         }
     };
-    report.add(what, count(collection.len() as u64), collection.len());
-    let more = if collection.len() > first.len() { ", …" } else { "" };
+    let more = if are_more || collection.len() > first.len() { ", …" } else { "" };
     report.text("the first", first.join(", ") + more);
 }
 

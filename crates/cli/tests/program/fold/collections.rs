@@ -149,7 +149,7 @@ fn tools_say_of(stage: &Stage) {
     assert_eq!(plan["namespaces"][0]["keys_to_move"].as_u64().or(plan["namespaces"][0]["count"].as_u64()), Some(302));
     stage.fold(LAYOUT, &["--raise-limits"]).assert_code(0);
     stage.run(&["where", &url, "tags:8"]).assert_code(0).assert_says("the first").assert_says("tag0");
-    stage.run(&["where", &url, "tags:9000"]).assert_code(0).assert_says("spilled").assert_says("the first");
+    stage.run(&["where", &url, "tags:9000"]).assert_code(0).assert_says("in parts").assert_says("the first");
     stage.run(&["where", &url, "sess:8"]).assert_code(0).assert_says("uid = 8");
     stage.run(&["status", &url]).assert_code(0).assert_says("type = \"set\"");
     // Out of here, into buckets elsewhere and into none.
