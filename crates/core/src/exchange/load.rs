@@ -53,6 +53,8 @@ pub(crate) struct Load {
     watched: bool,
     /// Large spilled values are left unread.
     sparing: bool,
+    /// And so are collections in parts.
+    sparing_parts: bool,
     /// What was left unread is being read after all.
     reads_rest: bool,
     /// Keys of their own are read without asking for their type.
@@ -90,6 +92,7 @@ impl Load {
             apart: false,
             watched: false,
             sparing: false,
+            sparing_parts: false,
             reads_rest: false,
             taken_for_strings: false,
             leaves_spills: false,
@@ -137,6 +140,12 @@ impl Load {
     /// The same, where large spilled values are left unread.
     pub(crate) fn sparing(mut self) -> Self {
         self.sparing = true;
+        self
+    }
+
+    /// The same, where collections in parts are left unread too.
+    pub(crate) fn sparing_parts(mut self) -> Self {
+        self.sparing_parts = true;
         self
     }
 
@@ -306,7 +315,7 @@ impl Load {
     fn read_spills(&mut self, wire: &mut Vec<u8>) -> Loading {
         let (mut commands, mut left) = (Commands::default(), Vec::new());
         // Whoever needs them all says so.
-        let spares_parts = self.sparing && !self.reads_rest;
+        let spares_parts = self.sparing_parts && !self.reads_rest;
         for (index, key) in self.keys.iter().enumerate() {
             if self.leaves_spills && !key.is_moving() {
                 continue;

@@ -79,7 +79,7 @@ impl Work {
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        Self::start_by(Load::located(env, keys).sparing(), run, args, protocol, env, wire)
+        Self::start_by(Load::located(env, keys).sparing().sparing_parts(), run, args, protocol, env, wire)
     }
 
     /// The same where a key is a set or hash: others are read with their members too.
@@ -91,7 +91,7 @@ impl Work {
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        Self::start_by(Load::located(env, keys).with_members().sparing(), run, args, protocol, env, wire)
+        Self::start_by(Load::located(env, keys).with_members().sparing_parts(), run, args, protocol, env, wire)
     }
 
     fn start_by(
@@ -149,7 +149,7 @@ impl Work {
             args: args.iter().map(|arg| arg.to_vec()).collect(),
             run,
             protocol,
-            load: Load::located(env, std::iter::once(key)).sparing(),
+            load: Load::located(env, std::iter::once(key)).sparing().sparing_parts(),
             space: Space::new(env.now_ms),
             phase: Phase::InParts(Box::new(call)),
             guessed: true,

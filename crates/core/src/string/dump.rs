@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 
 use super::space::SCRATCH;
-use super::{Call, Entry, Flow, Halt, Held, HelpRequest, Reply, Space, not_on_type};
+use super::{Call, Entry, Flow, Halt, Held, HelpRequest, Reply, Space, Unread, WhyUnread, not_on_type};
 use crate::collection::{Collection, Field, Hash, Set};
 use crate::dialect::{Dialect, Since};
 use crate::notify::Event;
@@ -30,6 +30,7 @@ pub(super) fn dump(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
     let key = call.args[1];
     let mut commands = match space.held(key) {
         Held::Other(kind) => return Err(not_on_type("DUMP", kind)),
+        Held::Unread(Unread { why: WhyUnread::Large, collection: Some(_), .. }) => return Err(Halt::Large),
         Held::Collection(held) => making(&held.collection, call.dialect)?,
         _ => match space.string(key)? {
             Some(entry) => vec![command(b"SET", &[&entry.value])],

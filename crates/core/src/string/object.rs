@@ -4,7 +4,7 @@
 //! SET the value, or given the members. A real one may also have turned it to `raw` by APPEND, or to a hashtable by a member
 //! that is gone, which nothing remembers here.
 
-use super::{Call, Entry, Flow, Halt, Held, Space, not_on_type};
+use super::{Call, Entry, Flow, Halt, Held, Space, Unread, WhyUnread, not_on_type};
 use crate::collection::{Collection, Hash, Set};
 use crate::dialect::Dialect;
 use crate::number::parse_integer;
@@ -84,6 +84,7 @@ fn shown(
     match space.held(call.args[2]) {
         Held::Nothing => answer.nil(),
         Held::String(entry) => show(Shown::String(entry), answer)?,
+        Held::Unread(Unread { why: WhyUnread::Large, collection: Some(_), .. }) => return Err(Halt::Large),
         Held::Unread(_) => match space.string(call.args[2]) {
             Err(Halt::Large) => show(Shown::Long, answer)?,
             other => drop(other?),

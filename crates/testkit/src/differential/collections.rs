@@ -78,6 +78,15 @@ pub(super) const COMMANDS: &[(u64, &str)] = &[
     // Sets.
     (90, "SADD {set} {member}+"),
     (40, "SREM {set} {member}+"),
+    // So many that they lie in parts, and few again.
+    (
+        12,
+        "SADD {set} n0 n1 n2 n3 n4 n5 n6 n7 n8 n9 n10 n11 n12 n13 n14 n15 n16 n17 n18 n19 n20 n21 n22 n23 n24 n25 n26 n27 n28 n29 n30 n31 n32 n33 n34 n35 n36 n37 n38 n39",
+    ),
+    (
+        8,
+        "SREM {set} n0 n1 n2 n3 n4 n5 n6 n7 n8 n9 n10 n11 n12 n13 n14 n15 n16 n17 n18 n19 n20 n21 n22 n23 n24 n25 n26 n27 n28 n29 n30 n31 n32 n33 n34 n35 n36 n37 n38 n39",
+    ),
     (20, "SISMEMBER {any} {member}"),
     (15, "SMISMEMBER {any} {member}+"),
     (15, "SCARD {any}"),
@@ -94,6 +103,14 @@ pub(super) const COMMANDS: &[(u64, &str)] = &[
     (1, "ZUNION 2 {set} {set}"),
     // Hashes.
     (90, "HSET {hash} {member} {value} [{member} {value}]"),
+    (
+        12,
+        "HSET {hash} n0 0 n1 37 n2 74 n3 111 n4 148 n5 185 n6 222 n7 259 n8 296 n9 333 n10 370 n11 407 n12 444 n13 481 n14 518 n15 555 n16 592 n17 629 n18 666 n19 703 n20 740 n21 777 n22 814 n23 851 n24 888 n25 925 n26 962 n27 999 n28 1036 n29 1073 n30 1110 n31 1147 n32 1184 n33 1221 n34 1258 n35 1295 n36 1332 n37 1369 n38 1406 n39 1443",
+    ),
+    (
+        8,
+        "HDEL {hash} n0 n1 n2 n3 n4 n5 n6 n7 n8 n9 n10 n11 n12 n13 n14 n15 n16 n17 n18 n19 n20 n21 n22 n23 n24 n25 n26 n27 n28 n29 n30 n31 n32 n33 n34 n35 n36 n37 n38 n39",
+    ),
     (15, "HSETNX {hash} {member} {value}"),
     (6, "HMSET {hash} {member} {value}"),
     (30, "HGET {any} {member}"),

@@ -15,6 +15,9 @@ const PER_BUCKET: usize = 100;
 /// Members and values of the made-up sets and hashes, in letters.
 const LETTERS: usize = 24;
 
+/// Members of a collection that lies in parts.
+const LARGE_MEMBERS: usize = 1000;
+
 /// A logical key and its value.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -177,6 +180,8 @@ pub fn seeded(records: usize) -> Vec<Case> {
     cases.push(packed("sets of 5 × 24 letters", CollectionKind::Set, packed_sets(records)));
     cases.push(packed("sessions of 5 fields", CollectionKind::Hash, packed_sessions(records)));
     cases.push(sessions_by_a_vocabulary(records));
+    cases.push(packed("sets of 1,000 in parts", CollectionKind::Set, large(records, CollectionKind::Set)));
+    cases.push(packed("hashes of 1,000 in parts", CollectionKind::Hash, large(records, CollectionKind::Hash)));
     cases.extend([120, 500].map(|members| sets(records, members)));
     cases.extend([(120, 24), (500, 24), (600, 24), (1500, 24), (100, 100)].map(|(n, len)| hashes(records, n, len)));
     cases
@@ -325,6 +330,23 @@ fn sessions_by_a_vocabulary(records: usize) -> Case {
     let trained = train(&layout, learn, judge, records as u64);
     assert!(trained.namespaces()[0].codecs.written().is_some(), "there is something to learn");
     Case::placed("sessions of 5 fields by a vocabulary, folded", sessions, trained)
+}
+
+/// Sets of a thousand integers or letters, and hashes of a thousand fields, which lie in parts.
+fn large(records: usize, kind: CollectionKind) -> Vec<Record> {
+    let mut random = Random::new(11);
+    (0..(records / LARGE_MEMBERS).max(2))
+        .map(|id| {
+            let texts = (0..LARGE_MEMBERS).flat_map(|member| match kind {
+                CollectionKind::Set if id % 2 == 0 => vec![(10_000_000 + member * 7919).to_string().into_bytes()],
+                CollectionKind::Set => vec![letters(&mut random, LETTERS)],
+                CollectionKind::Hash => {
+                    vec![format!("item{member:07}").into_bytes(), random.below(1 << 20).to_string().into_bytes()]
+                }
+            });
+            kept(id, &Collection::of_texts(kind, texts.collect()), false)
+        })
+        .collect()
 }
 
 fn kept(id: usize, collection: &Collection, expires: bool) -> Record {
