@@ -158,6 +158,13 @@ impl Spot {
         }
     }
 
+    /// Takes what it points to for gone.
+    pub(super) fn leave_for_gone(&mut self) {
+        if let Found::Field { spilled, .. } = &mut self.found {
+            *spilled = Spilled::Nothing;
+        }
+    }
+
     /// Takes what was said of the parts that it points to; false where it points to them no longer.
     pub(super) fn take_parts(&mut self, reply: &[u8]) -> Result<bool, Refusal> {
         let Some(kind) = self.place.as_ref().and_then(|place| place.kind.collection()) else { return Ok(false) };

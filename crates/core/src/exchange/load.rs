@@ -375,8 +375,11 @@ impl Load {
                     Ok(false) if self.dangling.insert(self.keys[*key].spots[*spot].parts().unwrap_or_default()) => {
                         return Loading::More(self.send(wire));
                     }
-                    // It has expired.
-                    Ok(false) => continue,
+                    // It has expired by the server's clock.
+                    Ok(false) => {
+                        self.keys[*key].spots[*spot].leave_for_gone();
+                        continue;
+                    }
                     Err(error) => return Loading::Failed(error),
                 }
             }

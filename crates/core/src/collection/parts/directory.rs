@@ -25,7 +25,11 @@ impl Directory {
             let size = 1_usize.checked_shl(u32::from(*depth)).filter(|size| *size <= bytes.len());
             size.is_some_and(|size| bytes[index % size] == *depth)
         };
-        (is_whole && bytes.iter().enumerate().all(is_right)).then(|| Self(bytes.to_vec()))
+        let directory = (is_whole && bytes.iter().enumerate().all(is_right)).then(|| Self(bytes.to_vec()))?;
+        // Each end of a hash has one part: those that are named first and cover others would say otherwise.
+        let own = directory.0.iter().enumerate().filter(|(index, depth)| *index < 1 << **depth);
+        let covered: usize = own.map(|(_, depth)| directory.0.len() >> depth).sum();
+        (covered == directory.0.len()).then_some(directory)
     }
 
     /// Its bytes, as they are stored.
