@@ -429,7 +429,8 @@ impl Session {
         if on_collections {
             let start = if needs_members { Work::start_on_collections } else { Work::start };
             let (work, replies) = start(run, args, places.of(args), self.protocol, env, io.wire);
-            return sent(UnderWay::Work(Box::new(work.publishing(notices))), replies, command.hold());
+            // Who only reads may look at several keys again, where one that lies in parts was changed between two looks.
+            return sent(UnderWay::Work(Box::new(work.publishing(notices))), replies, Hold::SameKeys);
         }
         if id == Id::Copy && !places.are_moving() {
             return self.begin_copy(run, places, args, env, io);
