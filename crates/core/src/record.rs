@@ -24,6 +24,9 @@ use crate::frame;
 use crate::layout::{Layout, Place, spill_name};
 use crate::placement::name::{Mark, Name, Origin, PartName, encode_head};
 
+/// Whose parts are that are nobody's any more. What this key holds never lies in parts.
+pub(crate) const NOBODY: &[u8] = b"";
+
 /// A collection of so few members is kept as one value, however long these are.
 pub const FEWEST_IN_PARTS: usize = 32;
 
@@ -174,7 +177,8 @@ impl Layout {
             Stored::InPlace(stored) => PhysicalWrites { beside: Vec::new(), main: field(stored) },
             Stored::Spilled { content, slot } => {
                 let (nonce, mut pointer) = (nonce(), Vec::with_capacity(48));
-                let beside = match parts_of(place, value, expires_at_ms, nonce, sets) {
+                let in_parts = (key != NOBODY).then(|| parts_of(place, value, expires_at_ms, nonce, sets)).flatten();
+                let beside = match in_parts {
                     Some((header, expires_at_ms, mut parts)) => {
                         frame::encode_parts(nonce, &header.encode(), expires_at_ms, &mut pointer);
                         parts.push(PhysicalWrite::string(part_name(place.origin, nonce, PartName::Owner), key, None));

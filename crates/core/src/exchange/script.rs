@@ -148,6 +148,12 @@ impl CompareAndSet {
         self.events.iter().map(|[channel, message]| [b"PUBLISH", channel.as_slice(), message])
     }
 
+    /// How many words all of it has, about.
+    pub(crate) fn words(&self) -> usize {
+        let writes: usize = self.writes.iter().map(|write| write.len() + 1).sum();
+        self.keys.len() + self.check_args.len() + writes
+    }
+
     /// The slot of its keys, which in a cluster all have the same.
     pub(crate) fn slot(&self) -> Option<Slot> {
         self.keys.first().map(|key| Slot::of(key))

@@ -14,6 +14,9 @@ use crate::notify::{Event, Notices};
 use crate::record::{PhysicalWrites, SetsAs};
 use crate::string::{Collected, Entry, Held, Space, Unread, WhyUnread};
 
+/// A server takes 1,048,576 words of a command, and closes the connection, which others share, over one that has more.
+const MOST_WORDS: usize = 1_000_000;
+
 /// What a server is to hold for a key in this place, counted, and noted for the sweep where it will expire.
 pub(crate) fn encode<'r>(
     env: &mut Env<'_>,
@@ -79,7 +82,7 @@ pub(crate) fn needs_all_bytes(keys: &[Key], space: &Space) -> bool {
     let by_name = transfer::by_name(keys);
     space.changes().any(|(logical, held)| {
         let Held::Unread(unread @ Unread { why: WhyUnread::Large, .. }) = held else { return false };
-        by_name.get(logical).is_none_or(|key| transfer::of(&by_name, key, unread).is_none())
+        by_name.get(logical).is_none_or(|key| transfer::of(&by_name, space, key, unread).is_none())
     })
 }
 
@@ -119,7 +122,12 @@ pub(crate) fn plan_writes(
     if !writes.is_empty() {
         check_all(&mut writes, keys, space.now_ms());
     }
-    Ok(writes)
+    match keys.first() {
+        Some(key) if writes.words() > MOST_WORDS => {
+            Err(failure(&key.logical, "what is to be written for it has more words than a server takes at once"))
+        }
+        _ => Ok(writes),
+    }
 }
 
 /// Adds what is published of folded keys: before all else of a key that what it held had expired, and last that what it was

@@ -1,7 +1,8 @@
 //! Values that were left unread, given to the keys that hold them now without their bytes coming here.
 //!
 //! EXPIRE and PERSIST write the pointer anew. RENAME and COPY of a large spilled value are the server's own RENAME
-//! and COPY of the key in which it lies, under a nonce that was never used. Where a value has to be stored otherwise
+//! and COPY of the key in which it lies, under a nonce that was never used. Of a set or hash in parts RENAME writes the header
+//! elsewhere, and whose the parts are; for COPY its members are needed. Where a value has to be stored otherwise
 //! (a codec, whose payload belongs to its key; a key of its own whose values are frames) its bytes are needed.
 
 use std::collections::BTreeMap;
@@ -12,6 +13,8 @@ use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
 use crate::frame;
 use crate::layout::{Place, spill_name};
+use crate::placement::name::PartName;
+use crate::record::{NOBODY, part_name};
 use crate::string::{Held, Space, Unread, WhyUnread};
 
 /// Keys as they were read, by their names: a command may have a million.
@@ -32,10 +35,12 @@ pub(crate) enum Transfer<'k> {
     Spill { from: Vec<u8>, to: &'k Place, slot: Option<u8> },
     /// The spilled value of this name becomes a key of its own.
     Own { from: Vec<u8> },
+    /// The parts stay where they are, and a bucket's field points to them by this; the key of this name says whose they are.
+    Parts { to: &'k Place, stored: Vec<u8>, owner: Vec<u8> },
 }
 
 /// How the server can bring the unread value to `key`, which holds it now; none where its bytes are needed for that.
-pub(crate) fn of<'k>(keys: &ByName<'k>, key: &'k Key, unread: &Unread) -> Option<Transfer<'k>> {
+pub(crate) fn of<'k>(keys: &ByName<'k>, space: &Space, key: &'k Key, unread: &Unread) -> Option<Transfer<'k>> {
     let here = key.spots().first()?;
     let origin = *keys.get(unread.origin.as_slice())?;
     let source = origin.spots().iter().find(|spot| spot.is_stored())?;
@@ -45,6 +50,15 @@ pub(crate) fn of<'k>(keys: &ByName<'k>, key: &'k Key, unread: &Unread) -> Option
             Some(place) => Some(Transfer::Restamp { place, stored: here.stored_with_expiry(unread.expires_at_ms)? }),
             None => Some(Transfer::Expire),
         };
+    }
+    if let Some(nonce) = source.parts() {
+        let (from, to) = (source.place.as_ref()?, here.bucket()?);
+        // The names of parts say beside what buckets they lie.
+        let is_of_a_kind =
+            from.origin == to.origin && from.kind.collection() == to.kind.collection() && key.logical != NOBODY;
+        let stored = source.stored_with_expiry(unread.expires_at_ms)?;
+        let owner = part_name(to.origin, nonce, PartName::Owner);
+        return (is_of_a_kind && !is_kept(space, &unread.origin)).then_some(Transfer::Parts { to, stored, owner });
     }
     let (nonce, slot) = source.large_spill()?;
     let from = spill_name(source.place.as_ref()?.origin, nonce, &origin.logical);
@@ -71,17 +85,26 @@ pub(crate) fn plan_all(
     }
     for (logical, unread) in changed(space) {
         let Some(key) = keys.get(logical) else { continue };
-        let Some(transfer) = of(keys, key, unread) else {
+        let Some(transfer) = of(keys, space, key, unread) else {
             return Err(match &unread.why {
                 WhyUnread::Undecodable(error) => error.clone(),
                 WhyUnread::Large => failure(logical, "its value was not read"),
             });
         };
         let origin = unread.origin.as_slice();
-        let stays = matches!(space.held(origin), Held::Unread(unread) if unread.origin == origin);
-        plan(env, writes, key, unread, &transfer, stays || holders[origin] > 1);
+        plan(env, writes, key, unread, &transfer, stays(space, origin) || holders[origin] > 1);
     }
     Ok(())
+}
+
+/// Whether a key holds what it did.
+fn stays(space: &Space, origin: &[u8]) -> bool {
+    matches!(space.held(origin), Held::Unread(unread) if unread.origin == origin)
+}
+
+/// Whether what a key held is held by more than one now.
+fn is_kept(space: &Space, origin: &[u8]) -> bool {
+    stays(space, origin) || changed(space).filter(|(_, unread)| unread.origin == origin).count() > 1
 }
 
 /// The keys that hold another value now, or another expiry, which was left unread.
@@ -117,6 +140,13 @@ fn plan(
             take(writes, from, &name, is_kept);
             set_expiry(writes, &name, None);
             writes.write(&[b"HSET", &to.physical, &to.field, &pointer]);
+        }
+        Transfer::Parts { to, stored, owner } => {
+            env.note_expiry(to, unread.expires_at_ms);
+            retire_others(writes, key);
+            // First: the sweep, which finds by it what nothing points to, asks for it again before it removes anything.
+            writes.write(&[b"SET", owner, &key.logical]);
+            writes.write(&[b"HSET", &to.physical, &to.field, stored]);
         }
         Transfer::Own { from } => {
             take(writes, from, key.physical(), is_kept);

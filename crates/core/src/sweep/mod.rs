@@ -19,6 +19,7 @@ use crate::exchange::{CompareAndSet, Env, RETIRE_MS, in_calls};
 use crate::frame::Frame;
 use crate::layout::{Layout, NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::notify::{Event, Notices};
+use crate::record::NOBODY;
 use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
@@ -79,7 +80,7 @@ pub struct Sweep {
     /// None where only some buckets are looked through.
     names: Option<KeyWalk>,
     suspects: Vec<Suspect>,
-    /// Expired fields, each with the checks and writes that remove it.
+    /// What removes expired fields, and says that parts are nobody's: each with its checks.
     expired: Vec<CompareAndSet>,
     /// Commands that retire orphans.
     orphans: Vec<Vec<u8>>,
@@ -258,6 +259,7 @@ impl Sweep {
             (Suspect::Size { .. }, _) => {}
             (Suspect::Spill { nonce, name, .. }, reply) => self.take_owner(*nonce, name, reply, env),
             // Without that key they can't be judged.
+            (Suspect::Parts(parts), Reply::Bulk(NOBODY)) => self.suspects.push(Suspect::OrphanParts(parts.clone())),
             (Suspect::Parts(parts), reply) => {
                 let mut parts = parts.clone();
                 if let Some(place) = reply.bytes().and_then(|key| parts.take_owner(key, env.layout)) {
@@ -265,9 +267,11 @@ impl Sweep {
                     self.suspects.push(Suspect::OwnedParts { parts, physical, field });
                 }
             }
-            (Suspect::OwnedParts { parts, .. }, reply) => {
+            (Suspect::OwnedParts { parts, physical, field }, reply) => {
                 self.swept.fields += 1;
-                if !points_to(reply, parts.nonce()) {
+                let seen = reply.bytes();
+                if !points_to(seen, parts.nonce()) {
+                    self.expired.push(parts.disown(physical, field, seen));
                     self.suspects.push(Suspect::OrphanParts(parts.clone()));
                 }
             }
@@ -319,7 +323,7 @@ impl Sweep {
 
     fn take_owner(&mut self, nonce: u64, name: &[u8], reply: Reply<'_>, env: &Env<'_>) {
         self.swept.fields += 1;
-        if !points_to(reply, nonce) {
+        if !points_to(reply.bytes(), nonce) {
             self.swept.orphans += 1;
             self.orphans.push(retirement(name, env));
         }
@@ -338,7 +342,7 @@ fn retirement(name: &[u8], env: &Env<'_>) -> Vec<u8> {
 }
 
 /// Whether what was said of a field points to what has this nonce.
-fn points_to(reply: Reply<'_>, nonce: u64) -> bool {
-    let frame = reply.bytes().and_then(|stored| Frame::decode(stored).ok());
+fn points_to(stored: Option<&[u8]>, nonce: u64) -> bool {
+    let frame = stored.and_then(|stored| Frame::decode(stored).ok());
     frame.is_some_and(|frame| frame.body.points_to(nonce))
 }

@@ -1,14 +1,17 @@
 //! What belongs to a collection in parts to which nothing may point any more.
 //!
 //! A key that has gone, or that was given other parts, leaves all of them behind in one step. They stay for some seconds, as spilled
-//! values do, for readers that were pointed to them just before. The key that says whose they are goes last, so that a removal that
-//! was cut off is taken up again; that it has a time already says that they all have.
+//! values do, for readers that were pointed to them just before.
+//!
+//! A key may be given away with its parts, and back again, while it is looked whether it has them. So parts are first said to be nobody's,
+//! in one step with seeing that nothing points to them: from then on nothing ever will. The key that says so goes last, so that a
+//! removal that was cut off is taken up again.
 
 use crate::collection::parts::{Class, Directory};
-use crate::exchange::Env;
+use crate::exchange::{CompareAndSet, Env};
 use crate::layout::{Layout, Place};
 use crate::placement::name::{Head, Origin, PartName};
-use crate::record::part_name;
+use crate::record::{NOBODY, part_name};
 use crate::resp::{Reply, write_command};
 use crate::sweep::retirement;
 
@@ -48,23 +51,32 @@ impl OrphanParts {
         write_command(wire, &[b"GET", &self.name(PartName::Owner)]);
     }
 
+    /// Says that they are nobody's, unless they are another key's by now, or this was written to the field that may point to them.
+    pub(super) fn disown(&self, physical: &[u8], field: &[u8], seen: Option<&[u8]>) -> CompareAndSet {
+        let (mut disown, owner) = (CompareAndSet::default(), self.name(PartName::Owner));
+        disown.check(&[b"GET", &owner], Some(&self.owner));
+        disown.check(&[b"HGET", physical, field], seen);
+        disown.write(&[b"SET", &owner, NOBODY]);
+        disown
+    }
+
     /// The place that points to them, where they are this key's.
     pub(super) fn take_owner(&mut self, key: &[u8], layout: &Layout) -> Option<Place> {
         key.clone_into(&mut self.owner);
         layout.places(key).find(|place| place.origin == self.origin && place.kind.is_bucket())
     }
 
-    /// Asks which parts there are, and whether they are still of the same key.
+    /// Asks which parts there are, and whether they are nobody's.
     pub(super) fn ask_directories(&self, wire: &mut Vec<u8>) {
         let names = Class::ALL.map(|class| self.name(PartName::Directory(class)));
         write_command(wire, &[b"MGET", &self.name(PartName::Owner), &names[0], &names[1], &names[2]]);
     }
 
-    /// What removes them all, by the answer to that; nothing where they are another key's by now.
+    /// What removes them all, by the answer to that; nothing where they are somebody's.
     pub(super) fn removals(&self, reply: Reply<'_>, env: &Env<'_>) -> Vec<Vec<u8>> {
         let mut names = Vec::new();
         if let Reply::Array(mut directories) = reply {
-            if directories.next().and_then(Reply::bytes) != Some(&self.owner) {
+            if directories.next().and_then(Reply::bytes) != Some(NOBODY) {
                 return names;
             }
             for (class, directory) in Class::ALL.into_iter().zip(directories) {

@@ -4,7 +4,7 @@ use keyfold_core::layout::{Layout, Located};
 use keyfold_testkit::Wire;
 
 use super::LAYOUT;
-use crate::stage::{Stage, proxy_before, start_server};
+use crate::stage::{Stage, eventually, proxy_before, start_server};
 
 /// Stored values, and what is said of them where a set and where a hash is to lie.
 const DAMAGED: [(&[u8], &str, &str); 9] = [
@@ -107,7 +107,8 @@ fn what_is_no_such_collection_is_told_by_its_key_and_left_as_it_is() {
             assert_eq!(ask(&mut client, "SMEMBERS tags:2"), "*1\\r\\n$4\\r\\nfine\\r\\n");
             assert_eq!(ask(&mut client, "HGETALL sess:2"), "*2\\r\\n$4\\r\\nfine\\r\\n$3\\r\\ntoo\\r\\n");
             assert_eq!(ask(&mut client, &format!("DEL {key}")), ":1\\r\\n");
-            assert_eq!(ask(&mut client, "DBSIZE"), ":2\\r\\n");
+            // A key of keyfold's own that comes between two of its steps is taken off.
+            eventually("both others are counted", || ask(&mut client, "DBSIZE") == ":2\\r\\n");
         }
     }
 }

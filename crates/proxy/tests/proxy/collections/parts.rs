@@ -2,6 +2,7 @@
 //! that the server packs, however they grow and shrink.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use keyfold_core::collection::parts::{Class, Directory, Header, Limits, class_of, hash_of};
 use keyfold_core::frame::{Body, Frame};
@@ -12,7 +13,7 @@ use keyfold_testkit::random::Random;
 use keyfold_testkit::{Server, Value, Wire, found};
 
 use super::{LAYOUT, talk};
-use crate::stage::{address, call, commands, eventually, proxy_before};
+use crate::stage::{address, call, commands, config_for, eventually, proxy_before, serve};
 
 /// What a key's field points to.
 struct InParts {
@@ -318,4 +319,56 @@ fn what_is_asked_before_a_key_is_removed_or_replaced_is_answered_as_it_was() {
             call(client, "DEL tags:1 tags:2 tags:3 sess:1");
         }
     });
+}
+
+/// The sweep looks at them all the while.
+#[test]
+fn parts_go_with_their_key_wherever_that_is_renamed_to() {
+    let server = found().pop().unwrap().start(&[]).unwrap();
+    let mut config = config_for(&server);
+    config.layout = Layout::parse_file(LAYOUT).unwrap().into();
+    config.sweep.pause = Duration::from_millis(1);
+    let proxy = serve(&server, config);
+    let (mut direct, mut client) = (server.connect().unwrap(), Wire::connect(address(&proxy)).unwrap());
+    fill(&mut client);
+    let nonce = |direct: &mut Wire, key: &str| in_parts(direct, key).map(|found| found.nonce);
+    let before = nonce(&mut direct, "tags:1");
+    assert!(before.is_some());
+    let until = Instant::now() + Duration::from_secs(8);
+    while Instant::now() < until {
+        talk(
+            &mut client,
+            &[("RENAME tags:1 tags:900", "+OK"), ("RENAMENX tags:900 tags:1", ":1"), ("SCARD tags:1", ":1000")],
+        );
+    }
+    assert_eq!(nonce(&mut direct, "tags:1"), before);
+    talk(
+        &mut client,
+        &[
+            ("EXPIRE tags:1 500", ":1"),
+            ("SADD tags:2 other", ":1"),
+            ("RENAME tags:1 tags:2", "+OK"),
+            ("TTL tags:2", ":500"),
+            ("SADD tags:2 more", ":1"),
+            ("SISMEMBER tags:2 t999", ":1"),
+            ("EXISTS tags:1", ":0"),
+            ("COPY tags:2 tags:3", ":1"),
+            ("RENAME tags:2 tags:2", "+OK"),
+            ("SREM tags:3 more", ":1"),
+            ("MULTI", "+OK"),
+            ("RENAME tags:3 tags:4", "+QUEUED"),
+            ("SADD tags:4 x", "+QUEUED"),
+            ("EXEC", "*2 +OK :1"),
+            ("SCARD tags:4", ":1001"),
+            ("SCARD tags:2", ":1001"),
+        ],
+    );
+    assert_eq!(nonce(&mut direct, "tags:2"), before);
+    for key in ["tags:2", "tags:4"] {
+        in_parts(&mut direct, key).unwrap().check(&mut direct, key);
+    }
+    // What left a key of another type stays what it was.
+    talk(&mut client, &[("RENAME tags:2 plain", "+OK"), ("SCARD plain", ":1001"), ("TYPE plain", "+set")]);
+    call(&mut client, "DEL tags:4 plain sess:1");
+    eventually("nothing is left of them", || !call(&mut direct, "KEYS ~*").contains('|'));
 }
