@@ -135,14 +135,14 @@ impl Work {
         args: &[&[u8]],
         place: &Place,
         protocol: Protocol,
-        env: &Env<'_>,
+        env: &mut Env<'_>,
         wire: &mut Vec<u8>,
     ) -> Option<Self> {
         place.kind.collection()?;
         if env.is_behind || !env.stats.in_parts().has(args[1]) {
             return None;
         }
-        let call = PartsCall::of(args, place, b"", protocol)?;
+        let call = PartsCall::of(args, place, b"", protocol, env)?;
         call.send(wire);
         let key = (args[1], Located::Placed(place.clone()));
         Some(Self {
@@ -301,7 +301,7 @@ impl Work {
     }
 
     /// What answers a command on the members of one collection in parts without reading it whole; none where there is no such way.
-    fn in_parts(&self, env: &Env<'_>) -> Option<InParts> {
+    fn in_parts(&self, env: &mut Env<'_>) -> Option<InParts> {
         let [key] = self.load.keys() else { return None };
         let [spot] = key.spots() else { return None };
         let header = spot.unread_header()?;
@@ -313,7 +313,7 @@ impl Work {
         }
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
         parts::count_of(&args, &header).map(InParts::Count).or_else(|| {
-            PartsCall::of(&args, spot.bucket()?, spot.stored()?, self.protocol)
+            PartsCall::of(&args, spot.bucket()?, spot.stored()?, self.protocol, env)
                 .map(|call| InParts::Call(Box::new(call)))
         })
     }

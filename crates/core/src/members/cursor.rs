@@ -1,8 +1,36 @@
-//! Cursors of SSCAN and HSCAN. A folded collection is given whole, whatever the cursor; what is none is refused all the same.
+//! What SSCAN and HSCAN are given: a cursor and options. A folded collection is given whole, whatever the cursor, unless it lies in parts;
+//! what is none is refused all the same.
 
 use crate::dialect::Dialect;
+use crate::glob;
 use crate::number::parse_integer;
 use crate::resp::word::c_text;
+
+/// How many members a step comes by where its client says nothing.
+const USUAL_COUNT: i64 = 10;
+
+/// The options.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScanOptions<'a> {
+    /// The last MATCH.
+    pub(super) pattern: Option<&'a [u8]>,
+    /// The last COUNT, which is above zero.
+    pub(super) count: i64,
+    pub(super) without_values: bool,
+}
+
+impl Default for ScanOptions<'_> {
+    fn default() -> Self {
+        Self { pattern: None, count: USUAL_COUNT, without_values: false }
+    }
+}
+
+impl ScanOptions<'_> {
+    /// Whether a member or a field is answered. A lone star is passed over; as a pattern it wouldn't match what is empty.
+    pub(super) fn let_through(&self, text: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| pattern == b"*" || glob::matches(pattern, text))
+    }
+}
 
 /// Whether a server reads it as a cursor: an unsigned number of 64 bits by C's strtoull. What stands behind a zero byte isn't
 /// seen, a sign may stand before the digits, and later servers skip spaces before it. They take nothing for no number, nor one

@@ -6,16 +6,20 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `cursor` | what servers take for the cursor of SSCAN and HSCAN |
+//! | `cursor` | what servers take for the cursor and the options of SSCAN and HSCAN |
+//! | `excerpt` | what SPOP, SRANDMEMBER, HRANDFIELD, SSCAN and HSCAN ask of what is too large to be read whole |
 //! | `sets` | SADD and all others on sets |
 //! | `hashes` | HSET and all others on hashes |
 
 mod cursor;
+mod excerpt;
 mod hashes;
 mod sets;
 
 use crate::dialect::Since;
 use crate::string::Run;
+
+pub(crate) use excerpt::Excerpt;
 
 /// The function for a command by its whole lower-case name, or none where it is none on sets or hashes.
 pub(crate) fn lookup(name: &[u8]) -> Option<Run> {

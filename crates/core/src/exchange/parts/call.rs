@@ -4,16 +4,18 @@ use crate::collection::CollectionKind;
 use crate::command;
 use crate::exchange::parts::{DAMAGED, SCRIPT, UNSURE, WHY_DAMAGED, begin};
 use crate::exchange::script::without_place;
-use crate::exchange::{Effect, Io, ReplyKind, Step, done, fail, failure};
+use crate::exchange::{Effect, Env, Io, ReplyKind, Step, done, fail, failure};
 use crate::layout::Place;
+use crate::members::Excerpt;
 use crate::number::parse_integer;
 use crate::resp::{Answer, Protocol, Reply, write_command};
+use crate::string::Call;
 
 /// Members in one call: a script's command takes some thousands of arguments.
 const MOST_WORDS: usize = 1000;
 
 /// What is made of the script's reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Reading {
     /// It is the answer.
     As(ReplyKind),
@@ -23,6 +25,8 @@ enum Reading {
     Done,
     /// An integer, as a text.
     Digits,
+    /// It is made of the texts in an array.
+    Excerpt(Excerpt),
 }
 
 /// Such a command under way.
@@ -34,7 +38,28 @@ pub(crate) struct PartsCall {
     /// What its field held when it was seen.
     seen: Vec<u8>,
     what: &'static str,
+    /// What follows that: of most commands what they name.
+    words: Vec<Vec<u8>>,
     reading: Reading,
+}
+
+/// What the script is asked for, with what, where the command asks for some members whichever they are.
+fn excerpt_of(excerpt: &Excerpt, seed: impl FnOnce() -> u64) -> (&'static str, Vec<Vec<u8>>) {
+    let text = |number: u64| number.to_string().into_bytes();
+    match *excerpt {
+        Excerpt::Draw { count, with_values, takes } => {
+            let words = [
+                seed() % (1 << 31),
+                count.unwrap_or(1).unsigned_abs(),
+                count.is_some_and(|count| count < 0).into(),
+                with_values.into(),
+            ];
+            (if takes { "TAKE" } else { "DRAW" }, words.map(text).to_vec())
+        }
+        Excerpt::Walk { from, count, with_values, .. } => {
+            ("WALK", [from, count, with_values.into()].map(text).to_vec())
+        }
+    }
 }
 
 /// What the script is asked for, and what its answer is; none where the command is worked out.
@@ -61,11 +86,26 @@ fn call_of(command: &str, kind: CollectionKind, args: &[&[u8]]) -> Option<(&'sta
 
 impl PartsCall {
     /// What carries out this command on a collection that lies in parts; none where it is to be worked out.
-    pub(crate) fn of(args: &[&[u8]], place: &Place, seen: &[u8], protocol: Protocol) -> Option<Self> {
-        let command = command::table().lookup(args[0])?;
-        let (what, reading) = call_of(command.name, place.kind.collection()?, args)?;
+    pub(crate) fn of(
+        args: &[&[u8]],
+        place: &Place,
+        seen: &[u8],
+        protocol: Protocol,
+        env: &mut Env<'_>,
+    ) -> Option<Self> {
+        let (command, kind) = (command::table().lookup(args[0])?, place.kind.collection()?);
+        let (what, words, reading) = match Excerpt::read(command.name, kind, &Call { args, dialect: env.dialect() }) {
+            Some(excerpt) => {
+                let (what, words) = excerpt_of(&excerpt, || (env.nonces)());
+                (what, words, Reading::Excerpt(excerpt))
+            }
+            None => {
+                let (what, reading) = call_of(command.name, kind, args)?;
+                (what, args[2..].iter().map(|arg| arg.to_vec()).collect(), reading)
+            }
+        };
         let args = args.iter().map(|arg| arg.to_vec()).collect();
-        Some(Self { args, place: place.clone(), protocol, seen: seen.to_vec(), what, reading })
+        Some(Self { args, place: place.clone(), protocol, seen: seen.to_vec(), what, words, reading })
     }
 
     /// Sends it; it has one reply.
@@ -79,7 +119,7 @@ impl PartsCall {
         let mut args: Vec<&[u8]> = vec![command, script];
         args.extend(head.iter().map(Vec::as_slice));
         args.extend([&self.seen, self.what.as_bytes()]);
-        args.extend(self.args[2..].iter().map(Vec::as_slice));
+        args.extend(self.words.iter().map(Vec::as_slice));
         write_command(wire, &args);
     }
 
@@ -99,7 +139,7 @@ impl PartsCall {
         if reply.starts_with(b"-") {
             return done(io, &without_place(reply));
         }
-        match self.reading {
+        match &self.reading {
             Reading::As(kind) if kind.fits(reply) => {
                 io.answer.extend_from_slice(reply);
                 Step::Done(Effect::None)
@@ -124,6 +164,14 @@ impl PartsCall {
                 let Some(number) = digits else { return Step::Unexpected };
                 Answer::new(io.answer, self.protocol).integer(number);
                 Step::Done(Effect::None)
+            }
+            Reading::Excerpt(excerpt) => {
+                let found = Reply::parse(reply).ok().and_then(Reply::texts);
+                let mut answer = Answer::new(io.answer, self.protocol);
+                match found.and_then(|found| excerpt.answer(&found, &mut answer)) {
+                    Some(()) => Step::Done(Effect::None),
+                    None => Step::Unexpected,
+                }
             }
             Reading::As(_) | Reading::Done => Step::Unexpected,
         }

@@ -9,6 +9,9 @@
 //! | SISMEMBER, SMISMEMBER, HEXISTS | `HAS` |
 //! | HGET, HMGET | `GET` |
 //! | HSTRLEN | `LENGTH` |
+//! | SPOP | `TAKE` |
+//! | SRANDMEMBER, HRANDFIELD | `DRAW` |
+//! | SSCAN, HSCAN | `WALK` |
 //! | what works on all members | `ALL` |
 //!
 //! A command goes to the script once its header was seen. What the script declines is worked out, as if there were none.
@@ -31,7 +34,7 @@ pub(crate) use call::PartsCall;
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"ade0bbcbbca8daa65ee473f899488d66989e6ad8" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"ec84b5d3f03c1873b179fb435766c5724ac52982" };
 
 /// What the script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
@@ -123,17 +126,20 @@ pub fn read_parts(reply: Reply<'_>, kind: CollectionKind) -> Option<InParts> {
         Ok(Frame { body: Body::Parts { header, .. }, .. }) => Header::decode(header)?,
         _ => return None,
     };
-    let mut all = Vec::new();
+    let (mut all, mut is_by_header) = (Vec::new(), true);
     for part in found {
         if let Reply::Integer(count) = part {
             let why =
                 format!("it is a {kind} of {count} members, and keyfold works on {MOST_MEMBERS} at most as a whole");
             return Some(InParts::Unreadable { stored, why });
         }
-        all.extend(part.texts()?);
+        match part {
+            Reply::Simple(b"replaced") => is_by_header = false,
+            part => all.extend(part.texts()?),
+        }
     }
     let collection = Collection::of_texts(kind, all);
-    if collection.len() as u64 != header.len() {
+    if is_by_header && collection.len() as u64 != header.len() {
         let why = format!(
             "its header counts {} members, and its parts have {}; were some removed past keyfold, or evicted?",
             header.len(),

@@ -16,7 +16,7 @@ local function nonce_at(frame)
   return at and #frame == at + 32 and at
 end
 local at, seen_at, was_replaced = nonce_at(stored), nonce_at(seen), false
-if ({HAS = 1, GET = 1, LENGTH = 1, ALL = 1})[what] and seen_at then
+if ({HAS = 1, GET = 1, LENGTH = 1, ALL = 1, DRAW = 1, WALK = 1})[what] and seen_at then
   was_replaced = not at or string.sub(stored, at, at + 7) ~= string.sub(seen, seen_at, seen_at + 7)
   if was_replaced then stored, at = seen, seen_at end
 end
@@ -35,6 +35,11 @@ local class, version, form = {i = {most = integers}, t = {most = texts}, o = {mo
 version, form, class.i.depth, class.i.count, class.t.depth, class.t.count, class.o.depth, class.o.count =
   struct.unpack('>I6c1BI5BI5BI5', stored, at + 8)
 local is_hash, base = form == 'F', ARGV[2] .. nonce
+if was_replaced then
+  -- What has no owner any more, or will soon have none, may be gone in part.
+  local left = call('PTTL', base)
+  if left ~= -1 and left < 1000 then return unsure end
+end
 local changed, total = false, class.i.count + class.t.count + class.o.count
 for letter, of in pairs(class) do
   of.directory, of.is_set = base .. letter, not is_hash and not (letter == 't' and form == 'H')
@@ -184,6 +189,61 @@ local function find(text)
   return of, part
 end
 
+-- Members, or fields' names, of a part.
+local function names_of(of, part) return call(of.is_set and 'SMEMBERS' or 'HKEYS', part) end
+
+-- A number's last bits, the other way round.
+local function reversed(number, bits)
+  local result = 0
+  for _ = 1, bits do
+    result, number = result * 2 + number % 2, math.floor(number / 2)
+  end
+  return result
+end
+
+-- Walks go by hashes whose last 24 bits are turned round: so each part covers what follows one another, and goes on to where the next
+-- begins, whatever is halved or joined meanwhile. The part at a position, and from where to where it goes.
+local function part_at(of, position)
+  local index = reversed(position, 24) % 2 ^ of.depth
+  local depth = string.byte(call('GETRANGE', of.directory, index, index))
+  local number, width = index % 2 ^ depth, 2 ^ (24 - depth)
+  local start = reversed(number, depth) * width
+  return part_name(of, depth, number), start, start + width
+end
+
+-- Appends what lies there.
+local function append_between(of, from, to, with_values, list)
+  local at = from
+  while at < to do
+    local part, start, stop = part_at(of, at)
+    local texts, step = (with_values and all_of or names_of)(of, part), with_values and 2 or 1
+    for index = 1, #texts, step do
+      local position = start >= from and stop <= to and from or reversed(hash_of(texts[index]) % 2 ^ 24, 24)
+      if position >= from and position < to then
+        for beside = index, index + step - 1 do list[#list + 1] = texts[beside] end
+      end
+    end
+    at = stop
+  end
+end
+
+-- A member by chance, its class and its part: ends of hashes are drawn, and each part that is met is taken as often as it has members.
+-- None where that comes to nothing, as parts are damaged.
+local function draw()
+  local at, of = math.random() * total, class.o
+  if at < class.i.count then of = class.i elseif at < class.i.count + class.t.count then of = class.t end
+  if of.count == 0 then return end
+  for _ = 1, 2000 do
+    local index = math.random(0, 2 ^ of.depth - 1)
+    local depth = string.byte(call('GETRANGE', of.directory, index, index))
+    local part = part_name(of, depth, index % 2 ^ depth)
+    local size = size_of(of, part)
+    if size > 0 and (of.depth == 0 or math.random() * of.most * 2 ^ (of.depth - depth) < size) then
+      return call(of.is_set and 'SRANDMEMBER' or 'HRANDFIELD', part), of, part
+    end
+  end
+end
+
 local function write_header()
   if not changed then return end
   call('HSET', bucket, field, string.sub(stored, 1, at + 7) .. struct.pack('>I6c1BI5BI5BI5', (version + 1) % 2 ^ 48, form,
@@ -207,6 +267,8 @@ if what == 'HAS' or what == 'GET' or what == 'LENGTH' then
 elseif what == 'ALL' then
   if total > tonumber(ARGV[first]) then return {stored, total} end
   answer = {stored}
+  -- They may have been changed after their header was seen.
+  if was_replaced then answer[2] = {ok = 'replaced'} end
   for _, letter in ipairs({'i', 't', 'o'}) do
     local of = class[letter]
     local directory = of.count > 0 and call('GET', of.directory) or ''
@@ -218,6 +280,45 @@ elseif what == 'ALL' then
       end
     end
   end
+elseif what == 'DRAW' then
+  local wanted, may_repeat, with_values = tonumber(ARGV[first + 1]), ARGV[first + 2] == '1', ARGV[first + 3] == '1'
+  if not may_repeat and wanted * 2 > total then return unsure end
+  math.randomseed(tonumber(ARGV[first]))
+  local drawn, count = {}, 0
+  answer = {}
+  while count < wanted do
+    local text, _, part = draw()
+    if not text then return unsure end
+    if may_repeat or not drawn[text] then
+      drawn[text], count, answer[#answer + 1] = true, count + 1, text
+      if with_values then answer[#answer + 1] = call('HGET', part, text) end
+    end
+  end
+elseif what == 'TAKE' then
+  local wanted = tonumber(ARGV[first + 1])
+  if total - wanted <= fewest then return unsure end
+  math.randomseed(tonumber(ARGV[first]))
+  answer = {}
+  while #answer < wanted do
+    local text, of = draw()
+    if not text and #answer == 0 then return unsure end
+    if not text then break end
+    remove(of, text)
+    answer[#answer + 1], total = text, total - 1
+  end
+elseif what == 'WALK' then
+  local from, wanted, with_values = tonumber(ARGV[first]), tonumber(ARGV[first + 1]), ARGV[first + 2] == '1'
+  local lead = class.t
+  for _, of in pairs(class) do lead = of.count > lead.count and of or lead end
+  answer = {'0'}
+  while from < 2 ^ 24 and #answer <= wanted * (with_values and 2 or 1) do
+    local _, _, to = part_at(lead, from)
+    for _, of in pairs(class) do
+      if of.count > 0 then append_between(of, from, to, with_values, answer) end
+    end
+    from = to
+  end
+  if from < 2 ^ 24 then answer[1] = string.format('%.0f', from) end
 elseif what == 'ADD' and not is_hash then
   for word = first, #ARGV do answer = answer + add(class_of(ARGV[word]), ARGV[word]) end
 elseif what == 'ADD' or what == 'NEW' then

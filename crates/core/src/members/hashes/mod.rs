@@ -28,6 +28,9 @@ mod tests;
 mod timed;
 mod write;
 
+pub(super) use random::Draw;
+pub(super) use scan::scan_options;
+
 use crate::dialect::Since;
 use crate::string::Run;
 

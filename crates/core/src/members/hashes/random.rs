@@ -33,14 +33,14 @@ pub(super) fn hrandfield(call: &Call<'_>, space: &mut Space, answer: &mut Answer
 }
 
 /// How many fields are asked for, and whether with their values.
-struct Draw {
-    count: i64,
-    with_values: bool,
+pub(in crate::members) struct Draw {
+    pub(in crate::members) count: i64,
+    pub(in crate::members) with_values: bool,
 }
 
 impl Draw {
     /// Reads the arguments; none where there are none.
-    fn read(call: &Call<'_>) -> Result<Option<Self>, Halt> {
+    pub(in crate::members) fn read(call: &Call<'_>) -> Result<Option<Self>, Halt> {
         if call.args.len() < 3 {
             return Ok(None);
         }

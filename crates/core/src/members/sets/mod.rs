@@ -18,6 +18,8 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
+pub(super) use scan::scan_options;
+
 use crate::collection::Set;
 use crate::resp::Answer;
 use crate::string::{Halt, Run, Space, WRONG_TYPE};

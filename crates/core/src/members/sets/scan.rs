@@ -1,11 +1,10 @@
 //! SSCAN. Redis 7.0 db.c, `scanGenericCommand`.
 //!
-//! A folded set is small: it is given whole, with the cursor 0, as servers give one that is an intset or a listpack, whatever
-//! cursor and COUNT a client sends.
+//! A folded set that doesn't lie in parts is given whole, with the cursor 0, as servers give one that is an intset or a listpack,
+//! whatever cursor and COUNT a client sends.
 
 use crate::dialect::Since;
-use crate::glob;
-use crate::members::cursor::is_cursor;
+use crate::members::cursor::{ScanOptions, is_cursor};
 use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::Answer;
 use crate::resp::word::is_word;
@@ -20,10 +19,8 @@ pub(super) fn sscan(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>)
     }
     let mut found = Vec::new();
     if let Some(set) = space.set(call.args[1])? {
-        let pattern = pattern(call, 3)?;
-        // A lone star is passed over; as a pattern it wouldn't match what is empty.
-        let pattern = pattern.filter(|pattern| *pattern != b"*");
-        found.extend(set.iter().filter(|member| pattern.is_none_or(|pattern| glob::matches(pattern, member))));
+        let options = scan_options(call)?;
+        found.extend(set.iter().filter(|member| options.let_through(member)));
     }
     answer.array(2);
     answer.bulk(b"0");
@@ -32,23 +29,23 @@ pub(super) fn sscan(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>)
     Ok(())
 }
 
-/// The last MATCH among the options from argument `at` on.
-fn pattern<'a>(call: &Call<'a>, at: usize) -> Result<Option<&'a [u8]>, Halt> {
-    let mut pattern = None;
-    for option in call.args[at..].chunks(2) {
+/// The options behind the cursor.
+pub(in crate::members) fn scan_options<'a>(call: &Call<'a>) -> Result<ScanOptions<'a>, Halt> {
+    let mut options = ScanOptions::default();
+    for option in call.args[3..].chunks(2) {
         match option {
             [word, number] if is_word(word, "COUNT") => {
-                let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
-                if number < 1 {
+                options.count = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
+                if options.count < 1 {
                     return Err(SYNTAX_ERROR.into());
                 }
             }
-            [word, glob] if is_word(word, "MATCH") => pattern = Some(*glob),
+            [word, glob] if is_word(word, "MATCH") => options.pattern = Some(*glob),
             [word, ..] if is_word(word, "NOVALUES") && call.dialect.server_has(Since::HSCAN_NOVALUES) => {
                 return Err("ERR NOVALUES option can only be used in HSCAN".into());
             }
             _ => return Err(SYNTAX_ERROR.into()),
         }
     }
-    Ok(pattern)
+    Ok(options)
 }

@@ -5,6 +5,7 @@
 //! | `bytes` | do hostile members and very many answer as in the plain server? |
 //! | `cluster` | and before a cluster whose slots move? |
 //! | `damage` | what of stored values that are no such collection? |
+//! | `excerpts` | are members of large ones drawn with the same chance, and walks complete? |
 //! | `expiry` | is a field there until it expires, and not after, whoever writes? |
 //! | `full` | are writes refused as by a plain server whose memory is full, and is nothing half done? |
 //! | `interrupted` | what of a connection that is lost between the read and the write? |
@@ -14,6 +15,7 @@
 mod bytes;
 mod cluster;
 mod damage;
+mod excerpts;
 mod expiry;
 mod full;
 mod interrupted;
