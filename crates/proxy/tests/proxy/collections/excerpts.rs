@@ -182,7 +182,7 @@ fn walks_miss_nothing_that_stays_while_parts_are_halved_and_joined() {
                     change(client, "HDEL sess:1", at..at + 300, |_| None);
                 }
                 let some: Vec<u64> = (0..20).map(|_| random.below(few)).collect();
-                let is_long = turn % 2 == 0;
+                let is_long = turn.is_multiple_of(2);
                 change(client, "HSET sess:1", some, |_| Some("x".repeat(if is_long { 80 } else { 3 })));
             };
             let mut between = between;
