@@ -43,16 +43,16 @@ impl Kind {
                 0..20 => MemberOp::Contains(name(random)),
                 20..30 => MemberOp::Count,
                 30..45 => MemberOp::Members,
-                45..75 => MemberOp::Add(names(random)),
-                _ => MemberOp::Remove(names(random)),
+                45..75 => MemberOp::Add(names(random, 60)),
+                _ => MemberOp::Remove(names(random, 400)),
             },
             Self::Hash => match chosen {
                 0..20 => MemberOp::Value(name(random)),
                 20..30 => MemberOp::Len,
                 30..45 => MemberOp::Fields,
-                45..60 => MemberOp::Put(names(random).into_iter().map(|name| (name, value(random))).collect()),
+                45..60 => MemberOp::Put(names(random, 60).into_iter().map(|name| (name, value(random))).collect()),
                 60..75 => MemberOp::Increment(name(random)),
-                _ => MemberOp::Take(names(random)),
+                _ => MemberOp::Take(names(random, 400)),
             },
         })
     }
@@ -62,8 +62,12 @@ fn name(random: &mut Random) -> Vec<u8> {
     random.pick(&NAMES).to_vec()
 }
 
-/// One to three of them, some perhaps twice.
-fn names(random: &mut Random) -> Vec<Vec<u8>> {
+/// One to three of them, some perhaps twice; now and then so `many` others that the collection comes to lie in parts, which are
+/// halved and joined, or doesn't any more.
+fn names(random: &mut Random, many: u64) -> Vec<Vec<u8>> {
+    if random.chance(8) {
+        return (0..many).map(|_| format!("one of many {}", random.below(300)).into_bytes()).collect();
+    }
     (0..=random.below(3)).map(|_| name(random)).collect()
 }
 

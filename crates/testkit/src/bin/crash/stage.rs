@@ -236,19 +236,29 @@ struct Record {
 }
 
 impl Record {
-    /// One of six is a set, and one a hash. Some of each are long.
+    /// One of six is a set, and one a hash. Some of each are long, and some large.
     fn of(id: u64) -> Self {
         let [number, long] = [(id * 7919).to_string().into_bytes(), format!("{id:0100}x").into_bytes()];
         let (kind, write, read) = match id % 6 {
             3 => {
                 let members = [number, b"007".to_vec(), format!("tag {id}").into_bytes()].into_iter();
                 let more = id.is_multiple_of(33).then_some(long);
-                ("tags", Op::OnMembers(MemberOp::Add(members.chain(more).collect())), Op::OnMembers(MemberOp::Members))
+                let many = large(id).map(|number| format!("tag {number}").into_bytes());
+                (
+                    "tags",
+                    Op::OnMembers(MemberOp::Add(members.chain(more).chain(many).collect())),
+                    Op::OnMembers(MemberOp::Members),
+                )
             }
             5 => {
                 let fields = [(b"uid".to_vec(), number), (b"ip".to_vec(), b"10.0.0.1".to_vec())].into_iter();
                 let more = id.is_multiple_of(35).then_some((b"note".to_vec(), long));
-                ("sess", Op::OnMembers(MemberOp::Put(fields.chain(more).collect())), Op::OnMembers(MemberOp::Fields))
+                let many = large(id).map(|number| (format!("field {number}").into_bytes(), b"value".to_vec()));
+                (
+                    "sess",
+                    Op::OnMembers(MemberOp::Put(fields.chain(more).chain(many).collect())),
+                    Op::OnMembers(MemberOp::Fields),
+                )
             }
             of => {
                 let value = if id.is_multiple_of(100) { long } else { number };
@@ -257,6 +267,11 @@ impl Record {
         };
         Self { key: format!("{kind}:{id}").into_bytes(), write, read }
     }
+}
+
+/// Numbers that are in a collection besides, of which some have so many that they are folded into parts.
+fn large(id: u64) -> std::ops::Range<u64> {
+    if id % 60 < 6 { 0..300 } else { 0..0 }
 }
 
 fn send(wire: &mut Wire, args: &[Vec<u8>]) -> Result<(), WireError> {
