@@ -53,6 +53,9 @@ pub(crate) fn carry_out(
     let mut done = Done { driven, layout: moving.clone(), settled, stragglers: 0, used_bytes: 0, rss_bytes: 0 };
     connect_anew(nodes)?;
     if done.driven.is_proof() && !planned.moving.is_empty() {
+        if moving.moving().any(|namespace| namespace.collection().is_some()) {
+            nodes.servers().iter_mut().try_for_each(|server| leftovers::retire_parts(server, &moving))?;
+        }
         let settled = moving.settled(&planned.moving);
         let moving = Stored { text: moving.to_stored(), layout: moving };
         let settled = activate(nodes.home(), Some(&moving), &settled)?;

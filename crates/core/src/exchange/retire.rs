@@ -6,7 +6,7 @@ use crate::layout::{Place, spill_name};
 
 /// How long a spilled value that nothing points to any more is still readable, for a reader that was told
 /// of it just before; after that the server removes it.
-pub(crate) const RETIRE_MS: &[u8] = b"5000";
+pub const RETIRE_MS: &[u8] = b"5000";
 
 /// Retires the spilled value with this nonce.
 pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64, key: &[u8]) {
