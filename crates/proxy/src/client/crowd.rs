@@ -23,32 +23,39 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
     clients: RefCell<Vec<Rc<Client>>>,
+    /// How often all were woken.
+    turn: Cell<u64>,
 }
 
-/// Since when a client's next request waits.
+/// How long a client's next request waits.
 #[derive(Debug, Default)]
-pub(super) struct Since(Cell<Option<Instant>>);
+pub(super) struct Stay {
+    since: Cell<Option<Instant>>,
+    /// The turn in which it was listed last.
+    listed: Cell<Option<u64>>,
+}
 
-impl Since {
+impl Stay {
     /// It waits no more.
     pub(super) fn end(&self) {
-        self.0.set(None);
+        self.since.set(None);
     }
 }
 
 impl Crowd {
     /// Whether a write goes on waiting; the client is woken when it is worth another try.
-    pub(super) fn holds(client: &Rc<Client>, since: &Since, worker: &Rc<Worker>) -> bool {
-        let begun = since.0.get().unwrap_or_else(Instant::now);
-        since.0.set(Some(begun));
+    pub(super) fn holds(client: &Rc<Client>, stay: &Stay, worker: &Rc<Worker>) -> bool {
+        let begun = stay.since.get().unwrap_or_else(Instant::now);
+        stay.since.set(Some(begun));
         if begun.elapsed() >= PATIENCE || worker.stopping.get() {
             return false;
         }
-        let mut clients = worker.crowd.clients.borrow_mut();
-        if clients.is_empty() {
-            spawn_local(wake_when_there_is_room(Rc::clone(worker)));
-        }
-        if !clients.iter().any(|one| Rc::ptr_eq(one, client)) {
+        let turn = worker.crowd.turn.get();
+        if stay.listed.replace(Some(turn)) != Some(turn) {
+            let mut clients = worker.crowd.clients.borrow_mut();
+            if clients.is_empty() {
+                spawn_local(wake_when_there_is_room(Rc::clone(worker)));
+            }
             clients.push(Rc::clone(client));
         }
         true
@@ -62,5 +69,6 @@ async fn wake_when_there_is_room(worker: Rc<Worker>) {
         tokio::time::sleep(TURN).await;
     }
     let clients = worker.crowd.clients.take();
+    worker.crowd.turn.set(worker.crowd.turn.get() + 1);
     clients.iter().for_each(|client| client.wake());
 }

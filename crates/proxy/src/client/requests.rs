@@ -14,7 +14,7 @@ use keyfold_core::session::{Lane, Patience, Plan};
 
 use tokio::sync::oneshot;
 
-use super::crowd::{Crowd, Since};
+use super::crowd::{Crowd, Stay};
 use super::{Client, State};
 use crate::encoders::Asked;
 use crate::upstream::{Status, Upstream};
@@ -30,8 +30,8 @@ pub(super) struct Requests {
     shared: Option<(Lane, Rc<Upstream>)>,
     /// How far the large values of the next request are.
     encoding: Encoding,
-    /// Since when the next request waits for room in a cache.
-    waits_for_room: Since,
+    /// How long the next request waits for room in a cache.
+    waits_for_room: Stay,
     /// The client was authenticated when it was last looked at, and may send what the limits allow.
     trusted: bool,
     /// What the server took for the longest argument when it was last looked at.
@@ -78,7 +78,7 @@ impl Requests {
             reader,
             shared: None,
             encoding: Encoding::NotAsked,
-            waits_for_room: Since::default(),
+            waits_for_room: Stay::default(),
             trusted: false,
             max_bulk_bytes: usize::MAX,
             blocked: false,
