@@ -14,8 +14,8 @@ use crate::notify::{Event, Notices};
 use crate::record::{PhysicalWrites, SetsAs};
 use crate::string::{Collected, Entry, Held, Space, Unread, WhyUnread};
 
-/// A server takes 1,048,576 words of a command, and closes the connection, which others share, over one that has more.
-const MOST_WORDS: usize = 1_000_000;
+/// A server before 7.0 takes so many words of a command, and closes the connection, which others share, over one that has more.
+const MOST_WORDS_BEFORE_7: usize = 1 << 20;
 
 /// What a server is to hold for a key in this place, counted, and noted for the sweep where it will expire.
 pub(crate) fn encode<'r>(
@@ -123,7 +123,7 @@ pub(crate) fn plan_writes(
         check_all(&mut writes, keys, space.now_ms());
     }
     match keys.first() {
-        Some(key) if writes.words() > MOST_WORDS => {
+        Some(key) if env.server.major() < 7 && writes.words() > MOST_WORDS_BEFORE_7 - 8 => {
             Err(failure(&key.logical, "what is to be written for it has more words than a server takes at once"))
         }
         _ => Ok(writes),

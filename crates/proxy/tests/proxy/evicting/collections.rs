@@ -28,7 +28,7 @@ fn one_that_was_evicted_is_gone_with_all_its_members() {
     let stage = cached(found().last().unwrap(), LAYOUT, MB);
     let mut wire = stage.connect();
     let mut random = Random::new(7);
-    let mut gone = 0;
+    let (mut gone, mut asked, mut refused) = (0, 0, 0);
     reaches("many leave", 6_000, || {
         // Each key is written whole, some of them too long for a bucket; and of some a member more, so that one that left
         // since has that alone.
@@ -52,6 +52,12 @@ fn one_that_was_evicted_is_gone_with_all_its_members() {
         for (id, said) in read.iter().zip(replies.chunks(6)) {
             for (kind, said) in [("tags", &said[..3]), ("sess", &said[3..])] {
                 let said: Vec<String> = said.iter().map(|reply| reply.escape_ascii().to_string()).collect();
+                asked += 1;
+                // On a slow machine so small a cache is full for a moment.
+                if said[1].starts_with("-OOM ") {
+                    refused += 1;
+                    continue;
+                }
                 assert!([":0\\r\\n", ":3\\r\\n"].contains(&said[0].as_str()), "{kind}:{id}: {said:?}");
                 assert_eq!(said[1], ":1\\r\\n", "{kind}:{id}: {said:?}");
                 // It may have left between the two.
@@ -62,6 +68,7 @@ fn one_that_was_evicted_is_gone_with_all_its_members() {
         stage.evicted()
     });
     assert!(gone > 500, "{gone} were found gone");
+    assert!(refused * 10 < asked, "{refused} of {asked} were refused");
     // A burst into so small a cache may have the server evict whole buckets before keyfold gets to it.
     if stage.proxy.cache().by_server() == 0 {
         assert_clean(&stage);
