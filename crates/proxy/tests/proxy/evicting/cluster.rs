@@ -20,7 +20,7 @@ fn stage(binary: &Binary, namespaces: &str, bytes: u64) -> (Cluster, Handle, u64
     let mark = empty + bytes;
     for node in cluster.nodes() {
         node.server().connect().unwrap().call(&[b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-lru"]).unwrap();
-        set_max(node.server(), mark + mark / 10);
+        set_max(node.server(), mark + mark / 4);
     }
     let layout = Layout::parse_file(&format!("cluster = true\n{}", text_of(namespaces, &mark.to_string()))).unwrap();
     cluster.put_in_force(&layout).unwrap();
