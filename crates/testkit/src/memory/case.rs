@@ -63,13 +63,13 @@ impl Case {
         Self::new(format!("{name}, plain"), records.len(), Data::Strings(records))
     }
 
-    /// Strings placed by the layout in `text`, in which `COUNT` is as many buckets as hold 100 each, on a
+    /// Strings placed by the layout in `text`, in which `COUNT` is as many buckets as hold 100 each, at least two, on a
     /// server that takes the layout's values.
     ///
     /// # Panics
     /// Where the text is no layout.
     pub fn folded(name: &str, records: Vec<Record>, text: &str) -> Self {
-        let count = (records.len() / PER_BUCKET).max(1);
+        let count = (records.len() / PER_BUCKET).max(2);
         let layout = Layout::parse_file(&text.replace("COUNT", &count.to_string())).expect("a layout");
         let value_limit = layout.namespaces().iter().map(|namespace| namespace.value_limit).max().unwrap_or(0);
         let mut limits = Limits::default();
