@@ -37,7 +37,8 @@ fn a_fold_that_was_killed_can_be_taken_back() {
     let mut folding = stage.begin_fold(LAYOUT, &["--max-ops", "2000"]);
     let mut wire = stage.connect();
     while said(&mut wire, "GET keyfold:{home}:layout") == "$-1\\r\\n" {}
-    thread::sleep(Duration::from_millis(500));
+    while said(&mut wire, "KEYS ~*") == "*0\\r\\n" {}
+    thread::sleep(Duration::from_millis(300));
     folding.kill().unwrap();
     folding.wait().unwrap();
     stage.fold(OTHER_LAYOUT, &[]).assert_code(1).assert_says("moving from");

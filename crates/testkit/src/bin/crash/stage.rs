@@ -27,6 +27,9 @@ const OTHER_LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { sp
      [[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 16 }\nvalue_limit = 50\n\
      [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { span = 32 }\nvalue_limit = 60\n";
 
+/// How long a keyfold may take to be connected to its server again.
+const SERVED_WITHIN: Duration = Duration::from_secs(10);
+
 /// How long the sweep may take to be around.
 const SWEPT_WITHIN: Duration = Duration::from_secs(40);
 
@@ -126,6 +129,11 @@ impl Stage {
     /// Reads every key through a proxy; what is wrong.
     pub(crate) fn check(&mut self) -> anyhow::Result<Vec<String>> {
         let mut wire = Wire::connect(self.addresses[0])?;
+        // The server may have begun anew this very moment.
+        let deadline = Instant::now() + SERVED_WITHIN;
+        while wire.call(&[b"EXISTS", b"user:0"])?.starts_with(b"-") && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(20));
+        }
         let mut report = Report::default();
         for client in &mut self.clients {
             client.check(&mut wire);
