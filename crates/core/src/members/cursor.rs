@@ -12,7 +12,7 @@ const USUAL_COUNT: i64 = 10;
 /// The options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScanOptions<'a> {
-    /// The last MATCH.
+    /// The last MATCH; none for a lone star, which is passed over: as a pattern it wouldn't match what is empty.
     pub(super) pattern: Option<&'a [u8]>,
     /// The last COUNT, which is above zero.
     pub(super) count: i64,
@@ -25,10 +25,15 @@ impl Default for ScanOptions<'_> {
     }
 }
 
-impl ScanOptions<'_> {
-    /// Whether a member or a field is answered. A lone star is passed over; as a pattern it wouldn't match what is empty.
+impl<'a> ScanOptions<'a> {
+    /// Takes what stands behind MATCH.
+    pub(super) fn match_by(&mut self, pattern: &'a [u8]) {
+        self.pattern = Some(pattern).filter(|pattern| *pattern != b"*");
+    }
+
+    /// Whether a member or a field is answered.
     pub(super) fn let_through(&self, text: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| pattern == b"*" || glob::matches(pattern, text))
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, text))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::glob;
 use crate::members::cursor::{ScanOptions, is_cursor};
 use crate::members::{hashes, sets};
 use crate::number::parse_integer;
-use crate::resp::{Answer, Protocol};
+use crate::resp::Answer;
 use crate::string::Call;
 
 /// More members than this are drawn, or come by in a step of a walk, from the whole collection.
@@ -79,8 +79,7 @@ impl Excerpt {
         Some(Self::Walk {
             from: ours.filter(|from| *from < POSITIONS).unwrap_or(0),
             count: options.count.unsigned_abs().min(MOST),
-            // A lone star is passed over.
-            pattern: options.pattern.filter(|pattern| *pattern != b"*").map(<[u8]>::to_vec),
+            pattern: options.pattern.map(<[u8]>::to_vec),
             with_values,
         })
     }
@@ -94,14 +93,8 @@ impl Excerpt {
                 None => answer.nil(),
             },
             Self::Draw { with_values: true, .. } => {
-                let in_pairs = answer.protocol() == Protocol::Resp3;
-                answer.array(if in_pairs { found.len() / 2 } else { found.len() });
-                for pair in found.chunks(2) {
-                    if in_pairs {
-                        answer.array(2);
-                    }
-                    pair.iter().for_each(|text| answer.bulk(text));
-                }
+                let fields = found.chunks_exact(2).map(|pair| (&pair[0][..], &pair[1][..]));
+                hashes::answer_fields(found.len() / 2, fields, true, answer);
             }
             Self::Draw { takes, .. } => {
                 match takes {
@@ -130,6 +123,7 @@ impl Excerpt {
 mod tests {
     use super::*;
     use crate::dialect::Dialect;
+    use crate::resp::Protocol;
 
     fn read(text: &str) -> Option<Excerpt> {
         let args: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();

@@ -28,7 +28,7 @@ mod tests;
 mod timed;
 mod write;
 
-pub(super) use random::Draw;
+pub(super) use random::{Draw, answer_fields};
 pub(super) use scan::scan_options;
 
 use crate::dialect::Since;

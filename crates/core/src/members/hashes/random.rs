@@ -1,6 +1,6 @@
 //! HRANDFIELD: fields by chance, the same ones for the same seed of the space. Redis 7.0 t_hash.c.
 
-use crate::collection::{Field, Hash};
+use crate::collection::Hash;
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol};
 use crate::string::{Call, Flow, Halt, SYNTAX_ERROR, Space};
@@ -27,7 +27,8 @@ pub(super) fn hrandfield(call: &Call<'_>, space: &mut Space, answer: &mut Answer
         Err(_) => draw_any(space, len, count.unsigned_abs())?,
     };
     let hash = space.hash(key)?;
-    let fields = || drawn.iter().filter_map(|at| hash?.get_index(*at));
+    let field = |at: &usize| hash?.get_index(*at).map(|(name, field)| (name, field.value.as_slice()));
+    let fields = || drawn.iter().filter_map(field);
     answer_fields(fields().count(), fields(), with_values, answer);
     Ok(())
 }
@@ -91,21 +92,22 @@ fn draw_any(space: &mut Space, len: usize, count: u64) -> Result<Vec<usize>, Hal
     Ok((0..count).map(|_| draw_below(space, len)).collect())
 }
 
-fn answer_fields<'a>(
+/// Answers with these fields, of which there are `count`.
+pub(in crate::members) fn answer_fields<'a>(
     count: usize,
-    fields: impl Iterator<Item = (&'a [u8], &'a Field)>,
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     with_values: bool,
     answer: &mut Answer<'_>,
 ) {
     let in_pairs = with_values && answer.protocol() == Protocol::Resp3;
     answer.array(if with_values && !in_pairs { count * 2 } else { count });
-    for (name, field) in fields {
+    for (name, value) in fields {
         if in_pairs {
             answer.array(2);
         }
         answer.bulk(name);
         if with_values {
-            answer.bulk(&field.value);
+            answer.bulk(value);
         }
     }
 }

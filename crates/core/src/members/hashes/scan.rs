@@ -43,7 +43,7 @@ pub(in crate::members) fn scan_options<'a>(call: &Call<'a>) -> Result<ScanOption
             }
             at += 2;
         } else if is_word(word, "MATCH") && has_next {
-            options.pattern = Some(call.args[at + 1]);
+            options.match_by(call.args[at + 1]);
             at += 2;
         } else if is_word(word, "NOVALUES") && call.dialect.knows(Since::HSCAN_NOVALUES) {
             options.without_values = true;

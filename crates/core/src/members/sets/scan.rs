@@ -40,7 +40,7 @@ pub(in crate::members) fn scan_options<'a>(call: &Call<'a>) -> Result<ScanOption
                     return Err(SYNTAX_ERROR.into());
                 }
             }
-            [word, glob] if is_word(word, "MATCH") => options.pattern = Some(*glob),
+            [word, glob] if is_word(word, "MATCH") => options.match_by(glob),
             [word, ..] if is_word(word, "NOVALUES") && call.dialect.server_has(Since::HSCAN_NOVALUES) => {
                 return Err("ERR NOVALUES option can only be used in HSCAN".into());
             }
