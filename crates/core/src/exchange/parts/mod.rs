@@ -34,7 +34,7 @@ pub(crate) use call::PartsCall;
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"ec84b5d3f03c1873b179fb435766c5724ac52982" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"117c2a2a7356179b9de1e7282664ecb0cdadba40" };
 
 /// What the script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";

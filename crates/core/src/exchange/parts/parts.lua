@@ -64,14 +64,16 @@ end
 
 local function hash_of(text) return tonumber(string.sub(redis.sha1hex(nonce .. text), 1, 8), 16) end
 
+-- How deep the part lies that hashes with this end belong to.
+local function depth_at(of, index) return string.byte(call('GETRANGE', of.directory, index, index)) end
+
 local function part_name(of, depth, number) return of.directory .. string.format('%.0f', 2 ^ depth + number) end
 
 -- The part that a text belongs to, how deep it lies, and the text's hash.
 local function part_of(of, text)
   local hash, depth = hash_of(text), 0
   if of.count > 0 then
-    local index = hash % 2 ^ of.depth
-    depth = string.byte(call('GETRANGE', of.directory, index, index))
+    depth = depth_at(of, hash % 2 ^ of.depth)
   end
   return part_name(of, depth, hash % 2 ^ depth), depth, hash
 end
@@ -121,7 +123,7 @@ local function merge(of, hash, depth)
   local number = hash % bit
   local low, high = part_name(of, depth, number), part_name(of, depth, number + bit)
   local beside = hash % 2 ^ depth == number and number + bit or number
-  if string.byte(call('GETRANGE', of.directory, beside, beside)) ~= depth then return end
+  if depth_at(of, beside) ~= depth then return end
   local low_size, high_size = size_of(of, low), size_of(of, high)
   if low_size + high_size > of.most / 2 then return end
   local whole = part_name(of, depth - 1, number)
@@ -205,7 +207,7 @@ end
 -- begins, whatever is halved or joined meanwhile. The part at a position, and from where to where it goes.
 local function part_at(of, position)
   local index = reversed(position, 24) % 2 ^ of.depth
-  local depth = string.byte(call('GETRANGE', of.directory, index, index))
+  local depth = depth_at(of, index)
   local number, width = index % 2 ^ depth, 2 ^ (24 - depth)
   local start = reversed(number, depth) * width
   return part_name(of, depth, number), start, start + width
@@ -235,7 +237,7 @@ local function draw()
   if of.count == 0 then return end
   for _ = 1, 2000 do
     local index = math.random(0, 2 ^ of.depth - 1)
-    local depth = string.byte(call('GETRANGE', of.directory, index, index))
+    local depth = depth_at(of, index)
     local part = part_name(of, depth, index % 2 ^ depth)
     local size = size_of(of, part)
     if size > 0 and (of.depth == 0 or math.random() * of.most * 2 ^ (of.depth - depth) < size) then
@@ -276,7 +278,7 @@ elseif what == 'ALL' then
       local depth = string.byte(directory, index + 1)
       if index < 2 ^ depth then
         local part = part_name(of, depth, index)
-        answer[#answer + 1] = not is_hash and not of.is_set and call('HKEYS', part) or all_of(of, part)
+        answer[#answer + 1] = (is_hash and all_of or names_of)(of, part)
       end
     end
   end
