@@ -144,7 +144,7 @@ fn plan(
         Transfer::Parts { to, stored, owner } => {
             env.note_expiry(to, unread.expires_at_ms);
             retire_others(writes, key);
-            // First: the sweep, which finds by it what nothing points to, asks for it again before it removes anything.
+            // In one step: the sweep takes parts for nobody's where this names a key that doesn't point to them.
             writes.write(&[b"SET", owner, &key.logical]);
             writes.write(&[b"HSET", &to.physical, &to.field, stored]);
         }

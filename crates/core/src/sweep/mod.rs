@@ -258,8 +258,8 @@ impl Sweep {
             }
             (Suspect::Size { .. }, _) => {}
             (Suspect::Spill { nonce, name, .. }, reply) => self.take_owner(*nonce, name, reply, env),
-            // Without that key they can't be judged.
             (Suspect::Parts(parts), Reply::Bulk(NOBODY)) => self.suspects.push(Suspect::OrphanParts(parts.clone())),
+            // Without that key they can't be judged.
             (Suspect::Parts(parts), reply) => {
                 let mut parts = parts.clone();
                 if let Some(place) = reply.bytes().and_then(|key| parts.take_owner(key, env.layout)) {

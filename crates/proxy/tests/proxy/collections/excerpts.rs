@@ -172,7 +172,7 @@ fn walks_miss_nothing_that_stays_while_parts_are_halved_and_joined() {
             let (few, many) = (1500, 9000);
             fill(client, if grows { few } else { many });
             // Those that stay change their class, too, by what the field holds.
-            let between = |client: &mut Wire, turn: u64| {
+            let mut between = |client: &mut Wire, turn: u64| {
                 let at = few + turn * 300;
                 if grows {
                     change(client, "SADD tags:1", at..at + 300, |_| None);
@@ -185,7 +185,6 @@ fn walks_miss_nothing_that_stays_while_parts_are_halved_and_joined() {
                 let is_long = turn.is_multiple_of(2);
                 change(client, "HSET sess:1", some, |_| Some("x".repeat(if is_long { 80 } else { 3 })));
             };
-            let mut between = between;
             for (command, step) in [("SSCAN tags:1", 1), ("HSCAN sess:1", 2)] {
                 let (found, steps) = walk(client, command, "COUNT 30", &mut between);
                 let found: BTreeSet<String> = found.into_iter().step_by(step).collect();
