@@ -11,8 +11,9 @@ use crate::layout::Layout;
 use crate::placement::name::Name;
 use crate::record::{Content, PhysicalWrite};
 
-/// Any nonce: nearly all are as long in base62 as this one.
-const NONCE: u64 = u64::MAX;
+/// Nearly all nonces are as long in base62 as this one. Each value has another, by which the parts of sets with the same members
+/// are cut elsewhere, as they will be.
+const FIRST_NONCE: u64 = u64::MAX;
 
 /// Logical records in their places: buckets, zipped keys, spilled values, and keys that stay plain.
 ///
@@ -25,19 +26,25 @@ pub struct Placed<'m> {
     single: Keyspace<'m>,
     buckets: BTreeMap<Name, BucketCost>,
     spills: u64,
+    nonce: u64,
 }
 
 impl<'m> Placed<'m> {
     /// No records yet.
     pub fn new(model: &'m Model, layout: &'m Layout) -> Self {
-        Self { model, layout, single: Keyspace::new(model), buckets: BTreeMap::new(), spills: 0 }
+        let (single, buckets) = (Keyspace::new(model), BTreeMap::new());
+        Self { model, layout, single, buckets, spills: 0, nonce: FIRST_NONCE }
     }
 
     /// Counts a record, each key once. A key that clients may not use is counted as if it stayed plain.
     pub fn add(&mut self, key: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
         let place = self.layout.locate(key).place();
+        let nonce = || {
+            self.nonce -= 1;
+            self.nonce
+        };
         let writes =
-            self.layout.physical_writes(self.model.sets_as(), place.as_ref(), key, value, expires_at_ms, || NONCE);
+            self.layout.physical_writes(self.model.sets_as(), place.as_ref(), key, value, expires_at_ms, nonce);
         self.spills += u64::from(writes.is_spilled());
         for PhysicalWrite { key, content } in writes.iter() {
             match content {

@@ -335,7 +335,7 @@ fn sessions_by_a_vocabulary(records: usize) -> Case {
 /// Sets of a thousand integers or letters, and hashes of a thousand fields, which lie in parts.
 fn large(records: usize, kind: CollectionKind) -> Vec<Record> {
     let mut random = Random::new(11);
-    (0..(records / LARGE_MEMBERS).max(2))
+    (0..(records / LARGE_MEMBERS).max(20))
         .map(|id| {
             let texts = (0..LARGE_MEMBERS).flat_map(|member| match kind {
                 CollectionKind::Set if id % 2 == 0 => vec![(10_000_000 + member * 7919).to_string().into_bytes()],
