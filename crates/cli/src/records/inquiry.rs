@@ -64,6 +64,8 @@ pub(crate) enum Inquiry {
     Again { field: Field, stored: Vec<u8> },
     /// Whether the spilled value `name` has a field that points to it, and whether it is to go anyway.
     Owner { field: Field, nonce: u64, name: Vec<u8>, again: bool },
+    /// Whether a name that the layout doesn't write is to go anyway: a value that was spilled before its namespace left the layout.
+    Unknown { name: Vec<u8> },
     /// Whether a plain key's place holds something too.
     Twin { key: Vec<u8>, physical: Vec<u8>, field: Option<Vec<u8>> },
 }
@@ -111,6 +113,7 @@ impl Inquiry {
                 commands.push(&[b"HGET", &field.bucket, &field.field]);
                 commands.push(&[b"PTTL", name]);
             }
+            Self::Unknown { name } => commands.push(&[b"PTTL", name]),
             Self::Twin { physical, field: Some(field), .. } => commands.push(&[b"HEXISTS", physical, field]),
             Self::Twin { physical, field: None, .. } => commands.push(&[b"EXISTS", physical]),
         }
@@ -124,7 +127,7 @@ impl Inquiry {
             Self::Strings(keys) => keys.first().map_or(b"", |own| &own.physical),
             Self::Kind(own) | Self::Other { own, .. } => &own.physical,
             Self::Bucket { walk, .. } => walk.name(),
-            Self::Spill { name, .. } | Self::Owner { name, .. } => name,
+            Self::Spill { name, .. } | Self::Owner { name, .. } | Self::Unknown { name } => name,
             Self::Again { field, .. } | Self::Parts { field, .. } => &field.bucket,
             Self::Twin { physical, .. } => physical,
         }
@@ -146,6 +149,7 @@ impl Inquiry {
             Self::Spill { .. } => "GET",
             Self::Parts { .. } => "EVAL",
             Self::Again { .. } | Self::Owner { .. } => "HGET",
+            Self::Unknown { .. } => "PTTL",
             Self::Twin { .. } => "HEXISTS",
         }
     }

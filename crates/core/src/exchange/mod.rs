@@ -75,7 +75,7 @@ pub(crate) use native_first::NativeFirst;
 use outcome::Outcome;
 pub use parts::{InParts, read_parts, read_parts_command};
 pub(crate) use reply_kind::{Refusal, ReplyKind};
-pub use retire::RETIRE_MS;
+pub use retire::{RETIRE_MS, goes_at_once};
 pub(crate) use script::{CompareAndSet, Script, in_calls};
 pub(crate) use store::{encode, types_in};
 pub(crate) use user_call::{ScriptsExist, UserCall};

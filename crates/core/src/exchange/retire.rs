@@ -8,6 +8,12 @@ use crate::layout::{Place, spill_name};
 /// of it just before; after that the server removes it.
 pub const RETIRE_MS: &[u8] = b"5000";
 
+/// Whether a key of which PTTL says this is gone, or goes by itself as a retired one does, whatever pointed to it.
+pub fn goes_at_once(left_ms: i64) -> bool {
+    let retire_ms = str::from_utf8(RETIRE_MS).ok().and_then(|digits| digits.parse().ok());
+    left_ms == -2 || (left_ms >= 0 && retire_ms.is_some_and(|most| left_ms <= most))
+}
+
 /// Retires the spilled value with this nonce.
 pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64, key: &[u8]) {
     writes.write(&[b"PEXPIRE", &spill_name(place.origin, nonce, key), RETIRE_MS]);

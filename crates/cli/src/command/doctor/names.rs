@@ -1,5 +1,6 @@
 //! Walks keyfold's own names in one database: spilled values, and names that no layout knows.
 
+use keyfold_core::exchange::goes_at_once;
 use keyfold_core::frame::Frame;
 use keyfold_core::layout::{Layout, Physical};
 use keyfold_core::placement::name::Head;
@@ -93,7 +94,7 @@ fn ask(patient: &mut Patient, database: u32, suspects: &[Suspect], leftovers: &m
                 }
             }
             Suspect::Unknown { name } => {
-                if ttl_ms != Some(-2) {
+                if !ttl_ms.is_some_and(goes_at_once) {
                     leftovers.unknown_names.add(Example::new(database, name, taken));
                 }
             }

@@ -29,6 +29,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
+use keyfold_core::exchange::goes_at_once;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::resp::Reply;
 use keyfold_core::server_info::ServerInfo;
@@ -288,6 +289,10 @@ impl RecordWalk<'_> {
             Inquiry::Owner { field, nonce, name, again } => {
                 self.take_owner(field, nonce, name, again, [next(), next()])
             }
+            Inquiry::Unknown { name } => match next() {
+                Reply::Integer(left_ms) if goes_at_once(left_ms) => Ok(()),
+                _ => self.find(FindingKind::UnknownName, name, None, None, String::new()),
+            },
             Inquiry::Twin { key, .. } => {
                 let kind = if next() == Reply::Integer(1) { FindingKind::Twin } else { FindingKind::HiddenKey };
                 self.find(kind, key.clone(), None, Some(key), String::new())

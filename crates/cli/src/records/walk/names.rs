@@ -108,10 +108,7 @@ impl RecordWalk<'_> {
             // The sweep removes those that nothing points to.
             Physical::Part { .. } => return Ok(None),
             Physical::Unknown if !self.manner.folded => return Ok(Some(plain(name))),
-            Physical::Zipped { .. } | Physical::Unknown => {
-                self.find(FindingKind::UnknownName, name, None, None, String::new())?;
-                return Ok(None);
-            }
+            Physical::Zipped { .. } | Physical::Unknown => Inquiry::Unknown { name },
         };
         self.waiting.push_back(ask);
         Ok(None)
