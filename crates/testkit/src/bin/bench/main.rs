@@ -6,7 +6,7 @@
 //! | [`speed`] | requests a second: the server alone, behind nutcracker, behind keyfold |
 //! | [`commands`] | requests a second by command: plain, the cheapest form on a folded key, and through keyfold |
 //! | [`cluster`] | requests a second through keyfold: before a cluster, and before one server |
-//! | [`collections`] | what small sets and hashes take and cost, plain and folded |
+//! | [`collections`] | what sets and hashes take and cost, plain and folded |
 //! | [`idle`] | what idle connections cost the proxy, and that ten thousand work |
 //! | [`codecs`] | what codecs save, and what they cost |
 //! | [`watched`] | what metrics and the slow log cost |

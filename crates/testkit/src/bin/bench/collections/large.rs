@@ -1,0 +1,116 @@
+//! One large set or hash, written member by member: bytes a member, and requests a second.
+
+use keyfold_core::layout::Layout;
+use keyfold_lab::{Cell, Table};
+use keyfold_proxy::address::ServerAddress;
+use keyfold_server::{Commands, Server, memory};
+use keyfold_testkit::Binary;
+use keyfold_testkit::random::Random;
+
+use super::{AT_ONCE, Pair, letters, speeds};
+use crate::options::Options;
+use crate::proxy::Proxy;
+use crate::redis_benchmark::{self, Load};
+use crate::report::Report;
+
+const LAYOUT: &str = "[[namespace]]\nkeys = 'big:{id:int}'\ntype = 'set'\nbucket = { span = 8 }\nvalue_limit = 64\n\
+     [[namespace]]\nkeys = 'wide:{id:int}'\ntype = 'hash'\nbucket = { span = 8 }\nvalue_limit = 64\n";
+
+/// A made-up collection, by the command that adds a member.
+struct Family {
+    name: &'static str,
+    add: fn(u64, &mut Random) -> Vec<String>,
+}
+
+const FAMILIES: [Family; 3] = [
+    Family {
+        name: "set of integers of 8 digits",
+        add: |number, _| ["SADD", "big:1", &(10_000_000 + number * 397).to_string()].map(str::to_owned).to_vec(),
+    },
+    Family {
+        name: "set of texts of 24 letters",
+        add: |_, random| ["SADD", "big:1", &letters(24, random)].map(str::to_owned).to_vec(),
+    },
+    Family {
+        name: "hash of item1234567 → integer",
+        add: |number, random| {
+            let (field, value) = (format!("item{:07}", 1_000_000 + number), random.below(1_000_000).to_string());
+            ["HSET", "wide:1", &field, &value].map(str::to_owned).to_vec()
+        },
+    },
+];
+
+/// What is asked, first what adds members, and how many times fewer requests are sent than usual.
+const ASKED: [(&[&str], usize); 8] = [
+    (&["SADD", "big:1", "__rand_int__"], 1),
+    (&["SISMEMBER", "big:1", "__rand_int__"], 1),
+    (&["SMEMBERS", "big:1"], 10_000),
+    (&["SREM", "big:1", "__rand_int__"], 1),
+    (&["HSET", "wide:1", "__rand_int__", "1000"], 1),
+    (&["HGET", "wide:1", "__rand_int__"], 1),
+    (&["HGETALL", "wide:1"], 10_000),
+    (&["HDEL", "wide:1", "__rand_int__"], 1),
+];
+
+/// Measures both.
+pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    // Of half a million records, 200,000.
+    let members = options.records * 2 / 5;
+    let title = format!("a large set or hash, bytes a member, {members} written one by one, default limits");
+    let mut table = Table::titled(title, &["what", "plain", "in parts", "ratio"]);
+    for family in &FAMILIES {
+        let [plain, folded] = [false, true].map(|folded| weigh(binary, family, members, folded));
+        let (plain, folded) = (plain?, folded?);
+        table.row(vec![
+            family.name.into(),
+            Cell::Number(plain, 1),
+            Cell::Number(folded, 1),
+            Cell::Number(plain / folded, 2),
+        ]);
+    }
+    report.add(&binary.name(), &table);
+    if redis_benchmark::is_there() { speed(binary, options, members, report) } else { Ok(()) }
+}
+
+/// `used_memory` over members, when those who wrote them are gone.
+fn weigh(binary: &Binary, family: &Family, members: u64, folded: bool) -> anyhow::Result<f64> {
+    let server = binary.start(&[])?;
+    let mut looking = Server::connect(&server.url().parse::<ServerAddress>()?.into())?;
+    let before = memory::settled(|| looking.used_memory())?;
+    let mut proxy = None;
+    if folded {
+        server.put_in_force(&Layout::parse_file(LAYOUT)?)?;
+        proxy = Some(Proxy::beside(&server)?);
+    }
+    let url = proxy.as_ref().map_or_else(|| server.url(), Proxy::url);
+    let mut client = Server::connect(&url.parse::<ServerAddress>()?.into())?;
+    let (mut random, mut commands) = (Random::new(1), Commands::default());
+    for number in 0..members {
+        let words = (family.add)(number, &mut random);
+        commands.push(&words.iter().map(String::as_bytes).collect::<Vec<_>>());
+        if commands.len() == AT_ONCE || number + 1 == members {
+            client.query_all::<i64>(&commands)?;
+            commands.clear();
+        }
+    }
+    drop((client, proxy));
+    let grown = memory::settled(|| looking.used_memory())?.saturating_sub(before);
+    #[expect(clippy::cast_precision_loss, reason = "bytes of a test's data stay far below 2⁵³")]
+    Ok(grown as f64 / members as f64)
+}
+
+fn speed(binary: &Binary, options: &Options, members: u64, report: &mut Report) -> anyhow::Result<()> {
+    let (plain, behind) = (binary.start(&[])?, binary.start(&[])?);
+    let pair = Pair::new(&plain, &behind, LAYOUT)?;
+    let title = format!("one of {members}, thousand requests a second, {} clients", redis_benchmark::CLIENTS);
+    let mut table = speeds(title);
+    let numbers = usize::try_from(members)?;
+    for (command, fewer) in ASKED {
+        for load in Load::both(options) {
+            let load = Load { numbers, requests: load.requests.div_ceil(fewer).max(load.pipeline), ..load };
+            table.row(pair.row(command, load, options.rounds)?);
+        }
+    }
+    report.add(&binary.name(), &table);
+    Ok(())
+}
