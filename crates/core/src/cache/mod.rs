@@ -91,6 +91,7 @@ pub struct Cache {
     room: AtomicI64,
     /// Bytes that may be written until memory is looked at.
     allowance: AtomicI64,
+    waited: AtomicU64,
     refused: AtomicU64,
     refused_at_ms: AtomicU64,
     /// By which policy keys leave, and whether it is this process that removes them.
@@ -118,6 +119,7 @@ impl Cache {
             crowded: Slots::default(),
             room: AtomicI64::new(0),
             allowance: AtomicI64::new(0),
+            waited: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             refused_at_ms: AtomicU64::new(0),
             shown: Mutex::new(None),
@@ -232,6 +234,16 @@ impl Cache {
     /// Whether something may be written where it is crowded.
     pub fn has_room(&self) -> bool {
         !self.is_crowded() || self.room.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts a write that waits until something has left.
+    pub fn count_waited(&self) {
+        self.waited.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes that have waited until something had left.
+    pub fn waited(&self) -> u64 {
+        self.waited.load(Ordering::Relaxed)
     }
 
     pub(crate) fn count_refused(&self) {

@@ -34,6 +34,8 @@ pub struct CacheStatus {
     pub evicted_by_server_ms_ago: Option<u64>,
     /// Writes are refused, as memory is full and nothing may leave.
     pub full: bool,
+    /// Writes that have waited in this keyfold until something had left, for some milliseconds.
+    pub waited: u64,
     /// Writes that were refused for that by this keyfold.
     pub refused: u64,
     /// How long ago the last one was; none where none was.
@@ -83,6 +85,7 @@ impl CacheStatus {
             evicted_by_server: cache.by_server(),
             evicted_by_server_ms_ago: cache.by_server_ms_ago(),
             full: cache.is_full(),
+            waited: cache.waited(),
             refused: cache.refused(),
             refused_ms_ago: cache.refused_ms_ago(),
             evicted_ages: AgesStatus::of(cache.popularity().ages().counts()),
@@ -92,7 +95,7 @@ impl CacheStatus {
     /// Lines of INFO.
     pub(super) fn lines(&self) -> String {
         let Self { policy, evicts, used_bytes, max_bytes, unlimited, keys, counters_bytes, looked_at, .. } = self;
-        let Self { plain_evicted, evicted_by_server, full, refused, evicted_ages, .. } = self;
+        let Self { plain_evicted, evicted_by_server, full, waited, refused, evicted_ages, .. } = self;
         let known = |ms: Option<u64>| ms.map_or_else(|| "none".to_owned(), |ms| ms.to_string());
         let (by_server_ago, refused_ago) = (known(self.evicted_by_server_ms_ago), known(self.refused_ms_ago));
         let bucket = |bucket: &AgeBucket| match bucket.within_s {
@@ -104,7 +107,7 @@ impl CacheStatus {
             "keyfold_cache:policy={policy},evicts={},used_bytes={used_bytes},max_bytes={max_bytes},unlimited={unlimited},keys={keys},\
              counters_bytes={counters_bytes},looked_at={looked_at}\r\n\
              keyfold_cache_evicted:plain={plain_evicted},by_server={evicted_by_server},by_server_ms_ago={by_server_ago}\r\n\
-             keyfold_cache_full:full={},refused={refused},refused_ms_ago={refused_ago}\r\n\
+             keyfold_cache_full:full={},waited={waited},refused={refused},refused_ms_ago={refused_ago}\r\n\
              keyfold_evicted_ages:total_ms={}\r\nkeyfold_evicted_age_buckets:{}\r\n",
             u8::from(*evicts),
             u8::from(*full),

@@ -60,7 +60,7 @@
 //! ```text
 //! keyfold_cache:policy=tinylfu,evicts=1,used_bytes=99000000,max_bytes=100663296,unlimited=0,keys=730000,counters_bytes=1474560,looked_at=90000
 //! keyfold_cache_evicted:plain=0,by_server=0,by_server_ms_ago=none
-//! keyfold_cache_full:full=0,refused=0,refused_ms_ago=none
+//! keyfold_cache_full:full=0,waited=0,refused=0,refused_ms_ago=none
 //! keyfold_evicted_ages:total_ms=730211
 //! keyfold_evicted_age_buckets:64=3,128=7
 //! ```
@@ -351,6 +351,7 @@ impl<'t> Lines<'t> {
             evicted_by_server: evicted.number("by_server"),
             evicted_by_server_ms_ago: evicted.known("by_server_ms_ago"),
             full: full.number("full") != 0,
+            waited: full.number("waited"),
             refused: full.number("refused"),
             refused_ms_ago: full.known("refused_ms_ago"),
             evicted_ages: AgesStatus::of_buckets(buckets.collect(), part("keyfold_evicted_ages").number("total_ms")),

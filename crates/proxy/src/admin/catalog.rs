@@ -108,6 +108,7 @@ families! {
     CACHE_KEYS = Gauge None "keyfold_cache_keys" [] "How many keys there are, about.";
     CACHE_COUNTERS = Gauge Bytes "keyfold_cache_counters" [] "What it takes in this keyfold to know how often keys are asked for.";
     CACHE_LOOKED_AT = Counter None "keyfold_cache_looked_at_keys" [] "Keys that were looked at to choose some that leave.";
+    CACHE_WAITED = Counter None "keyfold_cache_waited_writes" [] "Writes that waited in this keyfold, some milliseconds, until keys had left, as memory was full.";
     CACHE_REFUSED = Counter None "keyfold_cache_refused_writes" [] "Writes that this keyfold refused, as memory was full and keys didn't leave fast enough.";
     CACHE_EVICTS = Gauge None "keyfold_cache_evicts" [] "1 on the keyfold that removes keys.";
 

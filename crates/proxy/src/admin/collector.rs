@@ -185,6 +185,7 @@ fn add_cache(cache: &CacheStatus, status: &Status, series: &mut Vec<Series>) {
     series.push(number(&metric::CACHE_KEYS, cache.keys));
     series.push(number(&metric::CACHE_COUNTERS, cache.counters_bytes));
     series.push(number(&metric::CACHE_LOOKED_AT, cache.looked_at));
+    series.push(number(&metric::CACHE_WAITED, cache.waited));
     series.push(number(&metric::CACHE_REFUSED, cache.refused));
     series.push(number(&metric::CACHE_EVICTS, cache.evicts.into()));
 }

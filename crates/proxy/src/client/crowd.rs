@@ -45,7 +45,10 @@ impl Stay {
 impl Crowd {
     /// Whether a write goes on waiting; the client is woken when it is worth another try.
     pub(super) fn holds(client: &Rc<Client>, stay: &Stay, worker: &Rc<Worker>) -> bool {
-        let begun = stay.since.get().unwrap_or_else(Instant::now);
+        let begun = stay.since.get().unwrap_or_else(|| {
+            worker.cache.count_waited();
+            Instant::now()
+        });
         stay.since.set(Some(begun));
         if begun.elapsed() >= PATIENCE || worker.stopping.get() {
             return false;

@@ -18,6 +18,9 @@ pub(super) fn line(now: &Status, before: Option<(&Status, Duration)>) -> Option<
     } else {
         pieces.push("another keyfold evicts".to_owned());
     }
+    if cache.waited > 0 {
+        pieces.push(format!("{} writes waited", count(cache.waited)));
+    }
     if cache.refused > 0 {
         pieces.push(format!("{} writes refused", count(cache.refused)));
     }

@@ -90,6 +90,7 @@ fn what_leaves_a_cache_is_told_by_namespace_and_reason_and_how_old_it_is() {
     let all = namespace.evicted + cache.plain_evicted;
     assert!((all / 40..=all / 6).contains(&cache.evicted_ages.keys), "{} of {all}", cache.evicted_ages.keys);
     assert_eq!((cache.refused, cache.evicted_by_server), (refused, 0), "{cache:?}");
+    assert_eq!(value(&metrics, "keyfold_cache_waited_writes_total"), Some(cache.waited as f64));
     assert_eq!(value(&metrics, "keyfold_cache_refused_writes_total"), Some(refused as f64));
     assert!(full.warnings.iter().all(|warning| warning.code != "evicted_by_server"), "{:?}", full.warnings);
     for (name, wanted) in [("keyfold_cache_evicts", 1.0), ("keyfold_cache_max_memory_bytes", limit as f64)] {
