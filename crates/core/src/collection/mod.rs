@@ -39,6 +39,16 @@ crate::named! {
     }
 }
 
+impl CollectionKind {
+    /// How many texts a member is: a field has a value beside its name.
+    pub(crate) fn texts_each(self) -> usize {
+        match self {
+            Self::Set => 1,
+            Self::Hash => 2,
+        }
+    }
+}
+
 /// A set or a hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Collection {

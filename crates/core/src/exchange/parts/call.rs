@@ -2,13 +2,13 @@
 
 use crate::collection::CollectionKind;
 use crate::command;
-use crate::exchange::parts::{DAMAGED, SCRIPT, UNSURE, WHY_DAMAGED, begin};
+use crate::exchange::parts::{DAMAGED, MOST_MEMBERS, Parts, SCRIPT, UNSURE, WHY_DAMAGED, begin};
 use crate::exchange::script::without_place;
 use crate::exchange::{Effect, Env, Io, ReplyKind, Step, done, fail, failure};
 use crate::layout::Place;
 use crate::members::Excerpt;
 use crate::number::parse_integer;
-use crate::resp::{Answer, Protocol, Reply, write_command};
+use crate::resp::{Answer, Elements, Protocol, Reply, write_command};
 use crate::string::Call;
 
 /// Members in one call: a script's command takes some thousands of arguments.
@@ -27,6 +27,53 @@ enum Reading {
     Digits,
     /// It is made of the texts in an array.
     Excerpt(Excerpt),
+    /// It is all that the parts have.
+    All(Listing),
+}
+
+/// What is answered of all members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listing {
+    /// Members of a set.
+    Members,
+    /// Fields with their values.
+    Fields,
+    /// Names of fields.
+    Names,
+    /// Values of fields.
+    Values,
+}
+
+impl Listing {
+    /// What a command lists, and of which type.
+    fn of(command: &str) -> Option<(CollectionKind, Self)> {
+        Some(match command {
+            "smembers" => (CollectionKind::Set, Self::Members),
+            "hgetall" => (CollectionKind::Hash, Self::Fields),
+            "hkeys" => (CollectionKind::Hash, Self::Names),
+            "hvals" => (CollectionKind::Hash, Self::Values),
+            _ => return None,
+        })
+    }
+
+    /// Answers with the parts' texts, as they came.
+    fn answer(self, parts: &[Elements<'_>], answer: &mut Answer<'_>) {
+        let texts = parts.iter().map(Elements::len).sum::<usize>();
+        match self {
+            Self::Members => answer.set(texts),
+            Self::Fields => answer.map(texts / 2),
+            Self::Names | Self::Values => answer.array(texts / 2),
+        }
+        for part in parts {
+            match self {
+                Self::Members | Self::Fields => answer.raw(part.raw()),
+                Self::Names | Self::Values => {
+                    let skipped = usize::from(self == Self::Values);
+                    part.raws().skip(skipped).step_by(2).for_each(|text| answer.raw(text));
+                }
+            }
+        }
+    }
 }
 
 /// Such a command under way.
@@ -34,6 +81,7 @@ enum Reading {
 pub(crate) struct PartsCall {
     args: Vec<Vec<u8>>,
     place: Place,
+    kind: CollectionKind,
     protocol: Protocol,
     /// What its field held when it was seen.
     seen: Vec<u8>,
@@ -99,13 +147,19 @@ impl PartsCall {
                 let (what, words) = excerpt_of(&excerpt, || (env.nonces)());
                 (what, words, Reading::Excerpt(excerpt))
             }
-            None => {
-                let (what, reading) = call_of(command.name, kind, args)?;
-                (what, args[2..].iter().map(|arg| arg.to_vec()).collect(), reading)
-            }
+            None => match Listing::of(command.name) {
+                Some((of, listing)) => {
+                    let most = MOST_MEMBERS.to_string().into_bytes();
+                    (of == kind).then_some(("ALL", vec![most], Reading::All(listing)))?
+                }
+                None => {
+                    let (what, reading) = call_of(command.name, kind, args)?;
+                    (what, args[2..].iter().map(|arg| arg.to_vec()).collect(), reading)
+                }
+            },
         };
         let args = args.iter().map(|arg| arg.to_vec()).collect();
-        Some(Self { args, place: place.clone(), protocol, seen: seen.to_vec(), what, words, reading })
+        Some(Self { args, place: place.clone(), kind, protocol, seen: seen.to_vec(), what, words, reading })
     }
 
     /// Sends it; it has one reply.
@@ -173,6 +227,14 @@ impl PartsCall {
                     None => Step::Unexpected,
                 }
             }
+            Reading::All(listing) => match Reply::parse(reply).ok().and_then(|reply| Parts::read(reply, self.kind)) {
+                Some(Parts::Whole { parts, .. }) => {
+                    listing.answer(&parts, &mut Answer::new(io.answer, self.protocol));
+                    Step::Done(Effect::None)
+                }
+                Some(Parts::Unreadable { why, .. }) => fail(io, self.protocol, &failure(&self.args[1], &why)),
+                Some(Parts::Changed) | None => Step::Unexpected,
+            },
             Reading::As(_) | Reading::Done => Step::Unexpected,
         }
     }

@@ -12,7 +12,7 @@
 //! | SPOP | `TAKE` |
 //! | SRANDMEMBER, HRANDFIELD | `DRAW` |
 //! | SSCAN, HSCAN | `WALK` |
-//! | what works on all members | `ALL` |
+//! | SMEMBERS, HGETALL, HKEYS, HVALS; what works on all members | `ALL` |
 //!
 //! A command goes to the script once its header was seen. What the script declines is worked out, as if there were none.
 
@@ -25,7 +25,7 @@ use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Place};
 use crate::placement::name::Origin;
 use crate::record::{FEWEST_IN_PARTS, part_head};
-use crate::resp::Reply;
+use crate::resp::{Elements, Reply};
 
 mod call;
 
@@ -111,43 +111,64 @@ pub enum InParts {
     },
 }
 
+/// The same as it came.
+enum Parts<'a> {
+    Whole { stored: &'a [u8], parts: Vec<Elements<'a>> },
+    Changed,
+    Unreadable { stored: &'a [u8], why: String },
+}
+
+impl<'a> Parts<'a> {
+    /// Reads the reply; none where it is none.
+    fn read(reply: Reply<'a>, kind: CollectionKind) -> Option<Self> {
+        let mut found = match reply {
+            Reply::Simple(b"?") => return Some(Self::Changed),
+            Reply::Simple(b"damaged") => return Some(Self::Unreadable { stored: b"", why: WHY_DAMAGED.to_owned() }),
+            Reply::Array(found) => found,
+            _ => return None,
+        };
+        let stored = found.next().and_then(Reply::bytes)?;
+        let header = match Frame::decode(stored) {
+            Ok(Frame { body: Body::Parts { header, .. }, .. }) => Header::decode(header)?,
+            _ => return None,
+        };
+        let (mut parts, mut is_by_header) = (Vec::with_capacity(found.len()), true);
+        for part in found {
+            match part {
+                Reply::Integer(count) => {
+                    let why = format!(
+                        "it is a {kind} of {count} members, and keyfold works on {MOST_MEMBERS} at most as a whole"
+                    );
+                    return Some(Self::Unreadable { stored, why });
+                }
+                Reply::Simple(b"replaced") => is_by_header = false,
+                Reply::Array(part) => parts.push(part),
+                _ => return None,
+            }
+        }
+        let members = parts.iter().map(Elements::len).sum::<usize>() / kind.texts_each();
+        if is_by_header && members as u64 != header.len() {
+            let why = format!(
+                "its header counts {} members, and its parts have {members}; were some removed past keyfold, or evicted?",
+                header.len(),
+            );
+            return Some(Self::Unreadable { stored, why });
+        }
+        Some(Self::Whole { stored, parts })
+    }
+}
+
 /// Reads the reply to it; none where it is none.
 pub fn read_parts(reply: Reply<'_>, kind: CollectionKind) -> Option<InParts> {
-    let mut found = match reply {
-        Reply::Simple(b"?") => return Some(InParts::Changed),
-        Reply::Simple(b"damaged") => {
-            return Some(InParts::Unreadable { stored: Vec::new(), why: WHY_DAMAGED.to_owned() });
+    Some(match Parts::read(reply, kind)? {
+        Parts::Changed => InParts::Changed,
+        Parts::Unreadable { stored, why } => InParts::Unreadable { stored: stored.to_vec(), why },
+        Parts::Whole { stored, parts } => {
+            let texts = parts.into_iter().flatten().map(|text| Some(text.bytes()?.to_vec()));
+            let collection = Collection::of_texts(kind, texts.collect::<Option<_>>()?);
+            InParts::All { stored: stored.to_vec(), collection }
         }
-        Reply::Array(found) => found,
-        _ => return None,
-    };
-    let stored = found.next().and_then(Reply::bytes)?.to_vec();
-    let header = match Frame::decode(&stored) {
-        Ok(Frame { body: Body::Parts { header, .. }, .. }) => Header::decode(header)?,
-        _ => return None,
-    };
-    let (mut all, mut is_by_header) = (Vec::new(), true);
-    for part in found {
-        if let Reply::Integer(count) = part {
-            let why =
-                format!("it is a {kind} of {count} members, and keyfold works on {MOST_MEMBERS} at most as a whole");
-            return Some(InParts::Unreadable { stored, why });
-        }
-        match part {
-            Reply::Simple(b"replaced") => is_by_header = false,
-            part => all.extend(part.texts()?),
-        }
-    }
-    let collection = Collection::of_texts(kind, all);
-    if is_by_header && collection.len() as u64 != header.len() {
-        let why = format!(
-            "its header counts {} members, and its parts have {}; were some removed past keyfold, or evicted?",
-            header.len(),
-            collection.len()
-        );
-        return Some(InParts::Unreadable { stored, why });
-    }
-    Some(InParts::All { stored, collection })
+    })
 }
 
 #[cfg(test)]

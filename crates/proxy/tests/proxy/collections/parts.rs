@@ -251,6 +251,39 @@ fn whole_ones_are_renamed_copied_joined_and_expire() {
 }
 
 #[test]
+fn all_members_are_listed_in_both_protocols() {
+    on_every_server(|server, client| {
+        fill(client);
+        for (hello, set, map) in [("HELLO 2", "*1000\r\n", "*2000\r\n"), ("HELLO 3", "~1000\r\n", "%1000\r\n")] {
+            call(client, hello);
+            for (command, head) in [("SMEMBERS tags:1", set), ("HGETALL sess:1", map), ("HVALS sess:1", "*1000\r\n")] {
+                let said = call(client, command);
+                assert!(said.starts_with(head), "{command} on {}: {}", server.name(), &said[..said.len().min(20)]);
+            }
+            let mut list = |command: &str| -> Vec<String> {
+                let said = call(client, command);
+                said.split("\r\n")
+                    .skip(1)
+                    .filter(|line| !line.is_empty() && !line.starts_with('$'))
+                    .map(str::to_owned)
+                    .collect()
+            };
+            let (names, values) = (list("HKEYS sess:1"), list("HVALS sess:1"));
+            let pairs: Vec<String> =
+                names.iter().zip(&values).flat_map(|(name, value)| [name.clone(), value.clone()]).collect();
+            assert_eq!((names.len(), values.len()), (1000, 1000));
+            assert!(names.iter().zip(&values).all(|(name, value)| *value == format!("v-{name}")));
+            assert_eq!(list("HGETALL sess:1"), pairs);
+            let members: BTreeSet<String> = list("SMEMBERS tags:1").into_iter().collect();
+            assert_eq!(members, (0..1000).map(|i| format!("t{i}")).collect());
+        }
+        for wrong in ["SMEMBERS sess:1", "HGETALL tags:1", "HKEYS tags:1", "HVALS tags:1"] {
+            assert!(call(client, wrong).starts_with("-WRONGTYPE "), "{wrong}");
+        }
+    });
+}
+
+#[test]
 fn a_watched_one_that_another_client_changes_isn_t_written() {
     let server = found().pop().unwrap().start(&[]).unwrap();
     let proxy = proxy_before(&server, LAYOUT);
