@@ -48,6 +48,10 @@ pub(crate) struct Family {
     pub(crate) other_keys: u64,
     /// Of sets and hashes, those that are too large to be moved, and stay.
     pub(crate) too_large: u64,
+    /// Those that move, and have so many members that the server is held up by each.
+    pub(crate) large: u64,
+    /// The most members that one of these has.
+    pub(crate) largest: u64,
     /// Of those that were sampled, how long each is packed.
     pub(crate) packed: Sizes,
     /// What is amiss with handmade hashes.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use keyfold_core::collection::{Collection, CollectionKind, MOST_MEMBERS};
+use keyfold_core::collection::{Collection, CollectionKind, MANY_MEMBERS, MOST_MEMBERS};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place};
 use keyfold_core::memory::{BucketCost, Model, ValueShape};
@@ -302,11 +302,16 @@ impl<'m> Look<'_, 'm> {
             if !self.is_of_type(moving.namespace, key, of_type, kind.name()) {
                 continue;
             }
-            if read_if::<u64>(members).is_none_or(|members| members > MOST_MEMBERS) {
-                let family = self.families.entry(moving.namespace.0).or_default();
+            let members = read_if::<u64>(members).unwrap_or(u64::MAX);
+            let family = self.families.entry(moving.namespace.0).or_default();
+            if members > MOST_MEMBERS {
                 family.keys -= 1;
                 family.too_large += 1;
                 continue;
+            }
+            if members >= MANY_MEMBERS {
+                family.large += 1;
+                family.largest = family.largest.max(members);
             }
             self.sample(moving.namespace).count_own();
             if self.is_sampled(sampled_by(key, moving.new.as_ref())) {

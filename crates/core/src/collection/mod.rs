@@ -25,9 +25,12 @@ pub use set::Set;
 pub use vocabulary::{MOST_NAMES, MOST_VALUES, Vocabulary};
 pub(crate) use vocabulary::{packed_fields, unlisted_len};
 
-/// A server answers nobody else while it gives so many members of a set or hash of its own, some milliseconds: one that has more is
-/// for the server's own commands alone.
-pub const MOST_MEMBERS: u64 = 65_536;
+/// A server answers nobody else while it gives so many members of a set or hash of its own, or takes them in parts, some tenths of a
+/// second: one that has more is for the server's own commands alone.
+pub const MOST_MEMBERS: u64 = 1 << 18;
+
+/// From so many on that takes longer than most clients expect of a server, so that who moves them is told.
+pub const MANY_MEMBERS: u64 = 1 << 15;
 
 crate::named! {
     /// Which type a collection is of, by the name TYPE gives.

@@ -396,6 +396,16 @@ impl Key {
         self.spots.iter().find_map(|spot| spot.place.as_ref()?.kind.collection())
     }
 
+    /// Of which type it is, where it is being moved and lies under its own name, with more members than were read.
+    pub(crate) fn unread_own(&self) -> Option<CollectionKind> {
+        let of_kind = |kind: &[u8]| CollectionKind::ALL.into_iter().find(|known| known.name().as_bytes() == kind);
+        let mut stored = self.spots.iter().filter(|spot| spot.is_stored());
+        match (self.is_moving(), stored.next().map(|spot| &spot.found), stored.next()) {
+            (true, Some(Found::TooMany { kind, .. }), None) => of_kind(kind),
+            _ => None,
+        }
+    }
+
     /// Whether it may lie in one of two places, and must be looked for in both.
     pub(crate) fn is_moving(&self) -> bool {
         self.spots.len() > 1

@@ -4,8 +4,11 @@
 //! stays in the server until somebody needs its bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
 use crate::admin::scratch_key;
+use crate::collection::CollectionKind;
+use crate::command::{self, Flags};
 use crate::exchange::Env;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Found, Key, Spilled, Spot};
@@ -153,6 +156,26 @@ impl Load {
     pub(crate) fn sparing_parts(mut self) -> Self {
         self.sparing_parts = true;
         self
+    }
+
+    /// The same for a command that only reads: of one key that is being moved the members are left unread, if they lie under its own
+    /// name and are many.
+    pub(crate) fn sparing_own(mut self, args: &[&[u8]]) -> Self {
+        let only_reads = command::table().resolve(args).is_some_and(|command| command.flags.contains(Flags::READONLY));
+        self.reading.is_of_few = only_reads && matches!(&self.keys[..], [key] if key.is_moving());
+        self
+    }
+
+    /// Of which type the only key is, where it is being moved and lies under its own name, and more than so many members weren't read.
+    pub(crate) fn unread_own(&self) -> Option<(&Key, CollectionKind, u64)> {
+        let [key] = &self.keys[..] else { return None };
+        Some((key, key.unread_own()?, self.reading.most()))
+    }
+
+    /// Reads all anew, and those members too that were left unread; with the number of replies to come. None where none were that
+    /// may be read.
+    pub(crate) fn send_with_own(&mut self, wire: &mut Vec<u8>) -> Option<u32> {
+        mem::take(&mut self.reading.is_of_few).then(|| self.send(wire))
     }
 
     /// Whether a spilled value of this key is left unread where it is large. A collection is worked on whole.

@@ -4,15 +4,28 @@
 //! by its DUMP, which says every member and every field's expiry.
 
 use crate::collection::{Collection, CollectionKind, Field, MOST_MEMBERS};
+use crate::command;
 use crate::dialect::Since;
 use crate::exchange::batch::Commands;
 use crate::exchange::key::Found;
 use crate::exchange::reply_kind::Refusal;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
-use crate::resp::Reply;
+use crate::resp::{Protocol, Reply, write_command};
 
 const READ: &str = include_str!("native_collection.lua");
+
+const COMMAND: &str = include_str!("native_command.lua");
+
+/// What that script answers where it has done nothing.
+pub(super) const NOT_THERE: &[u8] = b"+?\r\n";
+
+/// While its key is being moved, one of more members is looked at by the server: to read it for each command takes too long. What is
+/// written goes to where it is moved to, and all the rest with it, once: else nobody might ever find a moment to move it in.
+const FEW_MEMBERS: u64 = 512;
+
+/// Words of a command that a script hands on: Lua takes some thousands at once.
+const MOST_WORDS: usize = 4000;
 
 /// Members, or fields and values, that one command brings: a script's call takes some thousands of arguments at most.
 const AT_ONCE: usize = 2000;
@@ -24,19 +37,26 @@ pub(super) struct Reading {
     pub(super) has_pexpiretime: bool,
     /// HPEXPIRETIME.
     pub(super) has_field_expiry: bool,
+    /// Of those in the server's own form only small ones are read.
+    pub(super) is_of_few: bool,
 }
 
 impl Reading {
     pub(super) fn of(env: &Env<'_>) -> Self {
         let has_field_expiry = env.dialect().server_has(Since::HASH_FIELD_EXPIRY);
-        Self { has_pexpiretime: env.server.major() >= 7, has_field_expiry }
+        Self { has_pexpiretime: env.server.major() >= 7, has_field_expiry, is_of_few: false }
+    }
+
+    /// One that has more members is not read.
+    pub(super) fn most(self) -> u64 {
+        if self.is_of_few { FEW_MEMBERS } else { MOST_MEMBERS }
     }
 
     /// Asks for a key with all that it holds.
     pub(super) fn send(self, name: &[u8], commands: &mut Commands) {
         let expiry: &[u8] = if self.has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" };
         let fields: &[u8] = if self.has_field_expiry { b"1" } else { b"0" };
-        let most = MOST_MEMBERS.to_string();
+        let most = self.most().to_string();
         commands.push(&[b"EVAL", READ.as_bytes(), b"1", name, expiry, fields, most.as_bytes()]);
     }
 
@@ -72,6 +92,34 @@ impl Reading {
         };
         Ok(Found::Collection { payload, collection, expires_at_ms, expiry_is_exact })
     }
+}
+
+/// Has the server carry out a command on the set or hash that lies under this name and was left out for its members. It has one
+/// reply. None where it can't.
+pub(super) fn send_command(
+    name: &[u8],
+    (kind, most): (CollectionKind, u64),
+    protocol: Protocol,
+    args: &[&[u8]],
+    env: &Env<'_>,
+    wire: &mut Vec<u8>,
+) -> Option<()> {
+    let is_known = command::table().resolve(args).is_some_and(|command| command.server_has(args, env.dialect()));
+    if !is_known || args.len() > MOST_WORDS {
+        return None;
+    }
+    let count: &[u8] = match kind {
+        CollectionKind::Set => b"SCARD",
+        CollectionKind::Hash => b"HLEN",
+    };
+    let protocol: &[u8] = match protocol {
+        Protocol::Resp2 => b"2",
+        Protocol::Resp3 => b"3",
+    };
+    let most = most.to_string();
+    let head: [&[u8]; 7] = [b"EVAL", COMMAND.as_bytes(), b"1", name, count, most.as_bytes(), protocol];
+    write_command(wire, &[&head, args].concat());
+    Some(())
 }
 
 /// Why one is not worked on here.

@@ -13,7 +13,7 @@ use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::parts::{self, PartsCall};
 use crate::exchange::script::CompareAndSet;
-use crate::exchange::{Effect, Env, Io, Step, done, fail, in_place, script, store};
+use crate::exchange::{Effect, Env, Io, Step, done, fail, in_place, native_collection, script, store};
 use crate::layout::{Located, Place};
 use crate::notify::Notices;
 use crate::resp::{Answer, Protocol, Reply, write_command};
@@ -60,6 +60,8 @@ enum Phase {
     Clearing(Option<Vec<u8>>),
     /// The server answers itself.
     PassedOn,
+    /// The server answers itself, if the key's members still lie under its own name.
+    ByServer,
 }
 
 /// How a command on a collection in parts is answered.
@@ -79,7 +81,14 @@ impl Work {
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        Self::start_by(Load::located(env, keys).sparing().sparing_parts(), run, args, protocol, env, wire)
+        Self::start_by(
+            Load::located(env, keys).sparing().sparing_parts().sparing_own(args),
+            run,
+            args,
+            protocol,
+            env,
+            wire,
+        )
     }
 
     /// The same where a key is a set or hash: others are read with their members too.
@@ -255,12 +264,14 @@ impl Work {
                 None => self.begin_again(env, io),
             },
             Phase::PassedOn => done(io, reply),
+            Phase::ByServer if reply == native_collection::NOT_THERE => self.begin_again(env, io),
+            Phase::ByServer => done(io, &script::without_place(reply)),
         }
     }
 
     /// Whether it went to the server as it came.
     pub(crate) fn is_passed_on(&self) -> bool {
-        matches!(self.phase, Phase::PassedOn)
+        matches!(self.phase, Phase::PassedOn | Phase::ByServer)
     }
 
     /// The first of its keys, where it has had to begin again.
@@ -320,6 +331,18 @@ impl Work {
 
     fn work_out(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+        if let Some((key, kind, most)) = self.load.unread_own() {
+            // While keys are moved, one of many members is the server's affair as long as it is where it was.
+            let (name, wire) = (&key.logical, &mut *io.wire);
+            if native_collection::send_command(name, (kind, most), self.protocol, &args, env, wire).is_some() {
+                self.phase = Phase::ByServer;
+                return Step::More(1);
+            }
+            if let Some(replies) = self.load.send_with_own(io.wire) {
+                self.phase = Phase::Loading;
+                return Step::More(replies);
+            }
+        }
         let mut out = Vec::new();
         let mut answer = Answer::new(&mut out, self.protocol);
         let flow = (self.run)(&Call { args: &args, dialect: env.dialect() }, &mut self.space, &mut answer);
