@@ -52,7 +52,7 @@ pub(crate) fn digest(kind: &str, elements: Reply<'_>) -> Option<u128> {
 
 /// The value that a set or hash with these elements is in a bucket; none for other types.
 pub(crate) fn packed(kind: &str, elements: Reply<'_>) -> Option<Vec<u8>> {
-    let kind = CollectionKind::ALL.into_iter().find(|known| known.name() == kind)?;
+    let kind = CollectionKind::of_name(kind.as_bytes())?;
     let Reply::Array(elements) = elements else { return None };
     let texts = elements.map(|element| bulk(element).map(<[u8]>::to_vec)).collect::<Option<_>>()?;
     Some(Collection::of_texts(kind, texts).packed())

@@ -43,6 +43,11 @@ crate::named! {
 }
 
 impl CollectionKind {
+    /// That of this name, as TYPE and layouts have it; none for what is no collection.
+    pub fn of_name(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name().as_bytes() == name)
+    }
+
     /// How many texts a member is: a field has a value beside its name.
     pub(crate) fn texts_each(self) -> usize {
         match self {

@@ -398,10 +398,9 @@ impl Key {
 
     /// Of which type it is, where it is being moved and lies under its own name, with more members than were read.
     pub(crate) fn unread_own(&self) -> Option<CollectionKind> {
-        let of_kind = |kind: &[u8]| CollectionKind::ALL.into_iter().find(|known| known.name().as_bytes() == kind);
         let mut stored = self.spots.iter().filter(|spot| spot.is_stored());
         match (self.is_moving(), stored.next().map(|spot| &spot.found), stored.next()) {
-            (true, Some(Found::TooMany { kind, .. }), None) => of_kind(kind),
+            (true, Some(Found::TooMany { kind, .. }), None) => CollectionKind::of_name(kind),
             _ => None,
         }
     }

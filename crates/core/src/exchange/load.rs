@@ -161,8 +161,9 @@ impl Load {
     /// The same for a command that only reads: of one key that is being moved the members are left unread, if they lie under its own
     /// name and are many.
     pub(crate) fn sparing_own(mut self, args: &[&[u8]]) -> Self {
-        let only_reads = command::table().resolve(args).is_some_and(|command| command.flags.contains(Flags::READONLY));
-        self.reading.is_of_few = only_reads && matches!(&self.keys[..], [key] if key.is_moving());
+        let only_reads =
+            || command::table().resolve(args).is_some_and(|command| command.flags.contains(Flags::READONLY));
+        self.reading.is_of_few = matches!(&self.keys[..], [key] if key.is_moving()) && only_reads();
         self
     }
 

@@ -76,7 +76,7 @@ impl Reading {
         if let Some(members) = members {
             return Ok(Found::TooMany { kind: kind.to_vec(), why: too_many(kind, members), expires_at_ms });
         }
-        let Some(known) = CollectionKind::ALL.into_iter().find(|known| known.name().as_bytes() == kind) else {
+        let Some(known) = CollectionKind::of_name(kind) else {
             let kind = kind.to_vec();
             return Ok(match is_there {
                 true => Found::Native { kind, value, expires_at_ms, expiry_is_exact },

@@ -334,7 +334,7 @@ impl Reader<'_> {
         if given == STRING {
             return Ok(placement);
         }
-        let of_collections = match CollectionKind::ALL.into_iter().find(|known| known.name() == given) {
+        let of_collections = match CollectionKind::of_name(given.as_bytes()) {
             Some(known) => placement.of_collections(known).ok_or(Problem::TypeWithoutBucket { given: given.clone() }),
             None => Err(Problem::UnknownType { given: given.clone() }),
         };

@@ -1,13 +1,12 @@
 //! One large set or hash, written member by member: bytes a member, and requests a second.
 
-use keyfold_core::layout::Layout;
-use keyfold_lab::{Cell, Table};
+use keyfold_lab::Table;
 use keyfold_proxy::address::ServerAddress;
-use keyfold_server::{Commands, Server, memory};
+use keyfold_server::{Server, memory};
 use keyfold_testkit::Binary;
 use keyfold_testkit::random::Random;
 
-use super::{AT_ONCE, Pair, letters, speeds};
+use super::{Pair, letters, speeds, weights};
 use crate::options::Options;
 use crate::proxy::Proxy;
 use crate::redis_benchmark::{self, Load};
@@ -60,13 +59,7 @@ pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     let mut table = Table::titled(title, &["what", "plain", "in parts", "ratio"]);
     for family in &FAMILIES {
         let [plain, folded] = [false, true].map(|folded| weigh(binary, family, members, folded));
-        let (plain, folded) = (plain?, folded?);
-        table.row(vec![
-            family.name.into(),
-            Cell::Number(plain, 1),
-            Cell::Number(folded, 1),
-            Cell::Number(plain / folded, 2),
-        ]);
+        table.row(weights(family.name, [plain?, folded?]));
     }
     report.add(&binary.name(), &table);
     if redis_benchmark::is_there() { speed(binary, options, members, report) } else { Ok(()) }
@@ -79,20 +72,11 @@ fn weigh(binary: &Binary, family: &Family, members: u64, folded: bool) -> anyhow
     let before = memory::settled(|| looking.used_memory())?;
     let mut proxy = None;
     if folded {
-        server.put_in_force(&Layout::parse_file(LAYOUT)?)?;
-        proxy = Some(Proxy::beside(&server)?);
+        proxy = Some(Proxy::start(&server, LAYOUT)?);
     }
     let url = proxy.as_ref().map_or_else(|| server.url(), Proxy::url);
     let mut client = Server::connect(&url.parse::<ServerAddress>()?.into())?;
-    let (mut random, mut commands) = (Random::new(1), Commands::default());
-    for number in 0..members {
-        let words = (family.add)(number, &mut random);
-        commands.push(&words.iter().map(String::as_bytes).collect::<Vec<_>>());
-        if commands.len() == AT_ONCE || number + 1 == members {
-            client.query_all::<i64>(&commands)?;
-            commands.clear();
-        }
-    }
+    super::write(&mut client, members, family.add)?;
     drop((client, proxy));
     let grown = memory::settled(|| looking.used_memory())?.saturating_sub(before);
     #[expect(clippy::cast_precision_loss, reason = "bytes of a test's data stay far below 2⁵³")]

@@ -8,8 +8,8 @@
 mod large;
 mod small;
 
-use keyfold_core::layout::Layout;
 use keyfold_lab::{Cell, Table};
+use keyfold_server::{Commands, Server as Connection};
 use keyfold_testkit::random::Random;
 use keyfold_testkit::{Binary, Server};
 
@@ -31,6 +31,25 @@ fn letters(count: usize, random: &mut Random) -> String {
     (0..count).map(|_| char::from(b'a' + u8::try_from(random.below(26)).unwrap_or(0))).collect()
 }
 
+/// Writes so many commands, each of which is answered with an integer.
+fn write(client: &mut Connection, count: u64, command: fn(u64, &mut Random) -> Vec<String>) -> anyhow::Result<()> {
+    let (mut random, mut commands) = (Random::new(1), Commands::default());
+    for number in 0..count {
+        let words = command(number, &mut random);
+        commands.push(&words.iter().map(String::as_bytes).collect::<Vec<_>>());
+        if commands.len() == AT_ONCE || number + 1 == count {
+            client.query_all::<i64>(&commands)?;
+            commands.clear();
+        }
+    }
+    Ok(())
+}
+
+/// A row of what members take, plain and folded.
+fn weights(name: &str, [plain, folded]: [f64; 2]) -> Vec<Cell> {
+    vec![name.into(), Cell::Number(plain, 1), Cell::Number(folded, 1), Cell::Number(plain / folded, 2)]
+}
+
 /// A plain server, and another behind a keyfold.
 struct Pair {
     plain: Target,
@@ -39,8 +58,7 @@ struct Pair {
 
 impl Pair {
     fn new(plain: &Server, behind: &Server, layout: &str) -> anyhow::Result<Self> {
-        behind.put_in_force(&Layout::parse_file(layout)?)?;
-        Ok(Self { plain: Target { port: plain.port(), pid: plain.pid() }, proxy: Proxy::beside(behind)? })
+        Ok(Self { plain: Target { port: plain.port(), pid: plain.pid() }, proxy: Proxy::start(behind, layout)? })
     }
 
     /// Both by turns.

@@ -3,13 +3,13 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
-use keyfold_lab::{Cell, Table};
+use keyfold_lab::Table;
 use keyfold_proxy::address::ServerAddress;
-use keyfold_server::{Commands, Server, memory};
+use keyfold_server::{Server, memory};
 use keyfold_testkit::random::Random;
 use keyfold_testkit::{Binary, subject};
 
-use super::{AT_ONCE, Pair};
+use super::{Pair, weights};
 use crate::options::Options;
 use crate::redis_benchmark::{self, Load};
 use crate::report::Report;
@@ -18,6 +18,7 @@ use crate::report::Report;
 const SETTINGS: [&str; 2] = ["--hash-max-ziplist-value", "256"];
 /// Members of each set, and fields of each hash.
 const MEMBERS: u64 = 5;
+
 /// A family of made-up collections.
 struct Family {
     name: &'static str,
@@ -86,13 +87,7 @@ pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     let title = format!("sets and hashes, bytes a member, {keys} of {MEMBERS} each, hash-max-listpack-value 256");
     let mut table = Table::titled(title, &["what", "plain", "folded", "ratio"]);
     for family in &FAMILIES {
-        let [plain, folded] = weigh(binary, family, keys)?;
-        table.row(vec![
-            family.name.into(),
-            Cell::Number(plain, 1),
-            Cell::Number(folded, 1),
-            Cell::Number(plain / folded, 2),
-        ]);
+        table.row(weights(family.name, weigh(binary, family, keys)?));
     }
     report.add(&binary.name(), &table);
     if redis_benchmark::is_there() { speed(binary, options, report) } else { Ok(()) }
@@ -103,16 +98,7 @@ fn weigh(binary: &Binary, family: &Family, keys: u64) -> anyhow::Result<[f64; 2]
     let server = binary.start(&SETTINGS)?;
     let mut client = Server::connect(&server.url().parse::<ServerAddress>()?.into())?;
     let before = memory::settled(|| client.used_memory())?;
-    let mut random = Random::new(1);
-    let mut commands = Commands::default();
-    for id in 0..keys {
-        let words = (family.write)(id, &mut random);
-        commands.push(&words.iter().map(String::as_bytes).collect::<Vec<_>>());
-        if commands.len() == AT_ONCE || id + 1 == keys {
-            client.query_all::<i64>(&commands)?;
-            commands.clear();
-        }
-    }
+    super::write(&mut client, keys, family.write)?;
     #[expect(clippy::cast_precision_loss, reason = "bytes of a test's data stay far below 2⁵³")]
     let a_member = |client: &mut Server| {
         let grown = memory::settled(|| client.used_memory())?.saturating_sub(before);
