@@ -441,20 +441,29 @@ impl Key {
     }
 
     /// What it holds, as a sum; none where it isn't in buckets alone, or can't be decoded and may have moved. What is
-    /// stored says enough where there is one place: a spilled value lies under a nonce that no other value ever has.
-    pub(crate) fn sum(&self) -> Option<Sum> {
+    /// stored says enough where there is one place: a spilled value lies under a nonce that no other value ever has. What has
+    /// expired is nothing, whether the sweep has been there or not.
+    pub(crate) fn sum(&self, now_ms: i64) -> Option<Sum> {
+        let nothing = || Some(Sum::of(std::iter::empty()));
+        let is_over = |expires_at_ms: Option<i64>| expires_at_ms.is_some_and(|at| at < now_ms);
         if !self.is_in_buckets() {
             return None;
         }
         if !self.is_moving() {
             return match &self.spots[0].found {
-                Found::Nothing => Some(Sum::of(std::iter::empty())),
+                Found::Nothing => nothing(),
+                Found::Field { .. } if is_over(self.field_expires_at_ms()) => nothing(),
                 Found::Field { stored, .. } => Some(Sum::of([stored.as_slice()].into_iter())),
                 Found::Native { .. } | Found::Collection { .. } | Found::TooMany { .. } => None,
             };
         }
         match self.held() {
-            Ok(Held::Nothing) => Some(Sum::of(std::iter::empty())),
+            Ok(Held::Nothing) => nothing(),
+            Ok(Held::String(Entry { expires_at_ms, .. }) | Held::Collection(Collected { expires_at_ms, .. }))
+                if is_over(expires_at_ms) =>
+            {
+                nothing()
+            }
             Ok(Held::String(entry)) => {
                 let expiry = entry.expires_at_ms.map(i64::to_le_bytes);
                 let expiry = expiry.as_ref().map_or(&[][..], |bytes| bytes);

@@ -69,12 +69,12 @@ impl Watched {
         self.keys.iter().map(|key| key.logical.as_slice())
     }
 
-    /// Whether one of the keys holds something else than it did, by what was read of them now.
-    pub(crate) fn differs_from(&self, now: &[Key]) -> bool {
+    /// Whether one of the keys holds something else than it did, by what was read of them at `now_ms`.
+    pub(crate) fn differs_from(&self, now: &[Key], now_ms: i64) -> bool {
         let now: BTreeMap<&[u8], &Key> = now.iter().map(|key| (key.logical.as_slice(), key)).collect();
         self.keys.iter().any(|key| {
             let now = now.get(key.logical.as_slice()).copied();
-            key.sum.is_none() || now.and_then(Key::sum) != key.sum
+            key.sum.is_none() || now.and_then(|now| now.sum(now_ms)) != key.sum
         })
     }
 }
@@ -125,10 +125,52 @@ impl Watch {
         let watched = |key: &Key| WatchedKey {
             logical: key.logical.clone(),
             database: 0,
-            sum: key.sum().filter(|_| is_read),
+            sum: key.sum(env.now_ms).filter(|_| is_read),
             expires_at_ms: key.field_expires_at_ms(),
         };
         let keys = self.load.keys().iter().map(watched).collect();
         Step::Done(Effect::Watching(Watched { keys, epoch: env.layout.epoch(), now_ms: env.now_ms }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::Context;
+    use crate::exchange::ServerInfo;
+    use crate::frame::Body;
+
+    const NOW_MS: i64 = 1_700_000_000_000;
+
+    fn bulk(bytes: &[u8]) -> Vec<u8> {
+        [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+    }
+
+    #[test]
+    fn what_had_expired_may_go_and_what_expires_since_may_not() {
+        let layout = crate::layout::Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 10 }\n");
+        let layout = layout.unwrap();
+        let context = Context::without_data(&layout, ServerInfo::default());
+        let nonces = &mut || 7;
+        let env = context.env(NOW_MS, nonces);
+        let (mut wire, mut answer) = (Vec::new(), Vec::new());
+        let io = &mut Io { wire: &mut wire, answer: &mut answer };
+        for (expires_at_ms, looked_at_ms, differs) in
+            [(NOW_MS - 1, NOW_MS, false), (NOW_MS, NOW_MS + 1, true), (NOW_MS + 50, NOW_MS + 51, true)]
+        {
+            let mut stored = Vec::new();
+            Body::Raw(b"v").encode(Some(expires_at_ms), &mut stored);
+            let mut watch = Watch::start(&[b"n:1"], &env, io.wire);
+            assert!(matches!(watch.handle_reply(b"+OK\r\n", &env, io), Step::More(1)));
+            let Step::Done(Effect::Watching(watched)) = watch.handle_reply(&bulk(&stored), &env, io) else {
+                panic!("it watches");
+            };
+            for reply in [bulk(&stored), b"$-1\r\n".to_vec()] {
+                let mut now = Load::for_watch(&env, std::iter::once(&b"n:1"[..]));
+                assert_eq!(now.send(io.wire), 1);
+                assert!(matches!(now.handle_reply(&reply, &env, io.wire), Loading::Ready));
+                assert_eq!(watched.differs_from(now.keys(), looked_at_ms), differs, "{expires_at_ms} {reply:?}");
+            }
+        }
     }
 }

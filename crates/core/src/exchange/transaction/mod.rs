@@ -378,9 +378,9 @@ impl Transaction {
     }
 
     /// Whether a key that the client watches holds something else than it did at its WATCH.
-    fn watch_is_broken(&self) -> bool {
+    fn watch_is_broken(&self, env: &Env<'_>) -> bool {
         let Some((load, watched)) = self.load.as_ref().zip(self.watched.as_ref()) else { return false };
-        self.attempts > 0 && watched.differs_from(load.keys())
+        self.attempts > 0 && watched.differs_from(load.keys(), env.now_ms)
     }
 
     fn answer_nil(&mut self, io: &mut Io<'_>) -> Step {

@@ -25,7 +25,7 @@ enum Ran {
 
 impl Transaction {
     pub(super) fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
-        if self.watch_is_broken() {
+        if self.watch_is_broken(env) {
             return self.give_up_with_nil(io);
         }
         let is_other = |key: &Key| matches!(key.held(), Ok(Held::Other(_)));
