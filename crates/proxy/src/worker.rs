@@ -183,7 +183,7 @@ impl Worker {
             newest_commands: self.config.newest_commands,
             encoded: None,
             is_followed: false,
-            is_behind: false,
+            is_read: false,
         })
     }
 

@@ -67,7 +67,7 @@ impl<'l> Context<'l> {
             newest_commands: *newest_commands,
             encoded: None,
             is_followed: false,
-            is_behind: false,
+            is_read: false,
         }
     }
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::held::{Following, Held, HeldKeys};
+use super::held::{Following, Held, Holding};
 use super::metering::{Metered, Metering};
 use super::parts::{PartRequest, Parts, SentPart};
 use super::replica_read::ReplicaRead;
@@ -80,7 +80,7 @@ pub(super) struct Slot {
     /// What several nodes carry out of it, until all have answered.
     parts: Option<Box<Parts>>,
     /// What later requests wait for.
-    holds: HeldKeys,
+    holds: Holding,
     /// Others wait for it to have written a key.
     turn: Option<Turn>,
     /// What it reads and writes, where somebody is told of that.
@@ -103,7 +103,7 @@ impl Slot {
             following: None,
             replica_read: None,
             parts: None,
-            holds: HeldKeys::new(),
+            holds: Holding::default(),
             turn: None,
             traced: None,
             encoded: None,
@@ -342,7 +342,7 @@ impl Conversation {
     ) -> Started {
         let traced = self.session.trace(plan, args, env);
         let turn = self.turn.take();
-        env.is_behind = !self.slots.is_empty();
+        env.is_read = self.held.is_read(plan, args);
         env.encoded = self.encoded.take();
         let metered = self.metering.begin(plan, args);
         let (begun, fails) = self.answer_in_order(out, |session, answer| {
@@ -363,7 +363,7 @@ impl Conversation {
                 let exchange = Some(exchange);
                 let replica_read = replica_read(lane, args, lookups);
                 let holds = self.held.hold(hold, plan, args, slot);
-                let following = plan.follows.map(Following::new);
+                let following = plan.follows.map(|(slot, _)| Following::new(slot));
                 let empty = Slot::new(lane, blocks, lookups);
                 self.slots.push_back(Slot {
                     metered,

@@ -5,6 +5,8 @@
 //! EXPIRE k   ─▶ ├ one call of the script ┼ +?   worked out, in more round trips
 //! APPEND k   ─▶ ┘                        └ +?   kept until EXPIRE is answered, and worked out then
 //! ```
+//! So it is with commands on members of one set or hash in parts, by the script on these.
+//!
 //! A write that may take a second round trip holds back what comes behind it on the same key. Where both are sent in one call,
 //! which does nothing more on a key once it hasn't done something, the second need not wait to be sent: only what its reply
 //! asks for must wait until the first is answered. That keeps the order on each key, whatever comes between: an error is for
@@ -31,10 +33,11 @@ impl Conversation {
         let Some(holder) = self.held.holder(plan, args) else { return false };
         let exchange = self.index(holder).and_then(|index| self.slots[index].exchange.as_ref());
         let (Some(exchange), [_, key, ..]) = (exchange, args) else { return false };
-        let follows =
-            exchange.may_be_followed(key) && joins(plan.lane, holder) && self.session.may_follow(plan, args, env);
-        plan.follows = follows.then_some(holder);
-        follows
+        let script = exchange
+            .shared_script(key)
+            .filter(|script| joins(plan.lane, holder) && self.session.may_follow(*script, plan, args, env));
+        plan.follows = script.map(|script| (holder, script));
+        script.is_some()
     }
 
     /// Keeps a reply for as long as the request before isn't answered.
@@ -86,7 +89,7 @@ impl Conversation {
 mod tests {
     use crate::clients::Clients;
     use crate::drive::{Context, Conversation, Progress, Started};
-    use crate::exchange::ServerInfo;
+    use crate::exchange::{PARTS_CALL, ServerInfo};
     use crate::layout::Layout;
     use crate::session::{Peer, Session};
 
@@ -132,7 +135,9 @@ mod tests {
     }
 
     fn with_client(body: impl FnOnce(&mut Client<'_>)) {
-        let layout = Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { count = 4 }\n").unwrap();
+        let layout = "[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { count = 4 }\n\
+                      [[namespace]]\nkeys = 's:{id:int}'\ntype = 'set'\nbucket = { count = 4 }\n";
+        let layout = Layout::parse_file(layout).unwrap();
         let server = ServerInfo { name: "redis".into(), version: "7.0.15".into() };
         let context = Context::without_data(&layout, server);
         let session = Session::new(Peer::default(), &Clients::default().into(), &context.env(NOW_MS, &mut || 7));
@@ -229,6 +234,50 @@ mod tests {
             let out = client.out();
             assert!(out.starts_with(":0 ") && out.matches("of another kind").count() == 2, "{out}");
             assert_eq!((client.conversation.in_flight(), client.conversation.has_kept_replies()), (0, false));
+        });
+    }
+
+    /// How many calls on parts it has sent since this was last asked.
+    fn calls_on_parts(client: &mut Client<'_>) -> usize {
+        let call = str::from_utf8(PARTS_CALL).unwrap();
+        String::from_utf8(std::mem::take(&mut client.wire)).unwrap().matches(call).count()
+    }
+
+    #[test]
+    fn commands_on_members_of_what_was_found_in_parts_are_sent_before_the_first_is_answered() {
+        with_client(|client| {
+            client.context.env(NOW_MS, &mut || 7).stats.in_parts().note(b"s:1");
+            let slots =
+                ["SISMEMBER s:1 a", "SADD s:1 b", "SREM s:1 c d"].map(|text| (text, client.begin(text).unwrap()));
+            assert_eq!(calls_on_parts(client), 3);
+            for waits in ["SCARD s:1", "SPOP s:1", "DEL s:1", "SMEMBERS s:1", "SUNION s:2 s:1"] {
+                assert_eq!(client.begin(waits), None, "{waits}");
+            }
+            let many = format!("SADD s:1{}", " x".repeat(17));
+            assert_eq!(client.begin(&many), None, "others would wait too long");
+            let [first, second, third] = slots.map(|(_, slot)| slot);
+            assert_eq!(client.reply(first, b"*1\r\n:1\r\n"), Progress::Kept);
+            assert_eq!(client.reply(second, b"+?\r\n"), Progress::More(1));
+            assert_eq!(client.reply(third, b"+?\r\n"), Progress::Kept);
+            assert_eq!(client.take_up(), None, "the second isn't worked out yet");
+            assert_eq!((client.out(), calls_on_parts(client)), (":1 ".to_owned(), 0));
+        });
+    }
+
+    #[test]
+    fn what_may_be_read_once_more_is_not_overtaken_by_who_knows_where_it_lies() {
+        with_client(|client| {
+            client.begin("SISMEMBER s:1 a").unwrap();
+            client.context.env(NOW_MS, &mut || 7).stats.in_parts().note(b"s:1");
+            client.begin("SADD s:1 a").unwrap();
+            assert_eq!(calls_on_parts(client), 0, "the first may find it in parts, and goes there only then");
+        });
+        with_client(|client| {
+            let reads = client.begin("SISMEMBER s:1 a").unwrap();
+            client.context.env(NOW_MS, &mut || 7).stats.in_parts().note(b"s:1");
+            client.reply(reads, b"$-1\r\n");
+            client.begin("SADD s:1 a").unwrap();
+            assert_eq!(calls_on_parts(client), 1, "nobody reads it any more");
         });
     }
 

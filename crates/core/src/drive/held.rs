@@ -1,6 +1,7 @@
 //! Which of a client's requests are held back by those under way.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use smallvec::SmallVec;
@@ -11,6 +12,14 @@ use crate::session::{Hold, Plan};
 /// The keys that a request holds, by their hashes. Two keys of one hash wait for each other, and that is all.
 pub(super) type HeldKeys = SmallVec<[KeyHash; 1]>;
 
+/// The keys that one request concerns as long as it is under way.
+#[derive(Debug, Default)]
+pub(super) struct Holding {
+    keys: HeldKeys,
+    /// It lets others pass, and may read the parts of these keys in a second round trip.
+    only_reads: bool,
+}
+
 /// What is held by requests under way.
 #[derive(Debug, Default)]
 pub(super) struct Held {
@@ -18,6 +27,8 @@ pub(super) struct Held {
     all: bool,
     /// Each with the last request that holds it.
     keys: HashMap<KeyHash, u64, BuildHasherDefault<DefaultHasher>>,
+    /// How many requests may read the parts of a key that they don't hold.
+    read: HashMap<KeyHash, u32, BuildHasherDefault<DefaultHasher>>,
 }
 
 impl Held {
@@ -40,23 +51,42 @@ impl Held {
         }
     }
 
-    /// Notes what the request in this slot holds; its keys are to be released once it is answered.
-    pub(super) fn hold(&mut self, hold: Hold, plan: &Plan, args: &[&[u8]], slot: u64) -> HeldKeys {
+    /// Whether a request under way that holds nothing may read the parts of one of the keys in a second round trip.
+    pub(super) fn is_read(&self, plan: &Plan, args: &[&[u8]]) -> bool {
+        !self.read.is_empty()
+            && plan.may_read_parts()
+            && hashes(plan, args).is_some_and(|keys| keys.iter().any(|key| self.read.contains_key(key)))
+    }
+
+    /// Notes what the request in this slot holds; it is to be released once that is answered.
+    pub(super) fn hold(&mut self, hold: Hold, plan: &Plan, args: &[&[u8]], slot: u64) -> Holding {
         let keys = match hold {
-            Hold::Nothing => return HeldKeys::new(),
+            Hold::Nothing if plan.may_read_parts() => {
+                let keys = hashes(plan, args).unwrap_or_default();
+                keys.iter().for_each(|key| *self.read.entry(*key).or_default() += 1);
+                return Holding { keys, only_reads: true };
+            }
+            Hold::Nothing => return Holding::default(),
             Hold::SameKeys => hashes(plan, args),
             Hold::All => None,
         };
         self.all = keys.is_none();
         let keys = keys.unwrap_or_default();
         self.keys.extend(keys.iter().map(|key| (*key, slot)));
-        keys
+        Holding { keys, only_reads: false }
     }
 
     /// The request in this slot is answered.
-    pub(super) fn release(&mut self, keys: HeldKeys, slot: u64) {
+    pub(super) fn release(&mut self, Holding { keys, only_reads }: Holding, slot: u64) {
         for key in keys {
-            if self.keys.get(&key) == Some(&slot) {
+            if only_reads {
+                if let Entry::Occupied(mut read) = self.read.entry(key) {
+                    *read.get_mut() -= 1;
+                    if *read.get() == 0 {
+                        read.remove();
+                    }
+                }
+            } else if self.keys.get(&key) == Some(&slot) {
                 self.keys.remove(&key);
             }
         }

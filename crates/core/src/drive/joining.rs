@@ -5,6 +5,8 @@
 //! HSET b f v  HSET b g w                      ─▶  HSET b f v g w                the one reply is for each of them
 //! EVALSHA … b limit ADD f 1 by                ─▶  EVALSHA … b limit ADD f 1 by EXPIRE f 2 at if
 //! EVALSHA … b limit EXPIRE f 2 at if                                            the array's elements are their replies
+//! EVALSHA … b + f … HAS 1 m                   ─▶  EVALSHA … b + f … HAS 1 m ADD 1 n    on members of one key in parts
+//! EVALSHA … b + f … ADD 1 n                                                     the array's elements are their replies
 //! ```
 //! A server takes a third of the time for 16 fields by one command, a quarter for 16 calls on one field, and keyfold writes
 //! fewer bytes. Only what nothing was written behind may be joined, and nothing of it may have been sent, so that all commands
@@ -13,7 +15,7 @@
 
 use std::ops::Range;
 
-use crate::exchange::FIELD_CALL;
+use crate::exchange::{FIELD_CALL, PARTS_CALL, SHARED_WORDS, SharedScript};
 
 /// Fields of one command, at the most: a server answers nobody else meanwhile.
 const FIELDS_AT_ONCE: u32 = 64;
@@ -27,6 +29,9 @@ const BYTES_AT_ONCE: usize = 16 << 10;
 const HGET: &[u8] = b"*3\r\n$4\r\nHGET\r\n";
 const HSET: &[u8] = b"*4\r\n$4\r\nHSET\r\n";
 
+/// What says in a call on parts that others may be joined to it.
+const SHARED: &[u8] = b"$1\r\n+\r\n";
+
 /// What a bucket's name begins with, behind the length: clients have no keys of such names.
 const BUCKET: &[u8] = b"\r\n~";
 
@@ -34,8 +39,7 @@ const BUCKET: &[u8] = b"\r\n~";
 enum Verb {
     Read,
     Write,
-    /// The script on fields.
-    Call,
+    Call(SharedScript),
 }
 
 impl Verb {
@@ -44,14 +48,14 @@ impl Verb {
         match self {
             Self::Read => format!("*{words}\r\n$5\r\nHMGET\r\n").into_bytes(),
             Self::Write => format!("*{words}\r\n$4\r\nHSET\r\n").into_bytes(),
-            Self::Call => format!("*{words}\r\n").into_bytes(),
+            Self::Call(_) => format!("*{words}\r\n").into_bytes(),
         }
     }
 
     fn at_once(self) -> u32 {
         match self {
             Self::Read | Self::Write => FIELDS_AT_ONCE,
-            Self::Call => CALLS_AT_ONCE,
+            Self::Call(_) => CALLS_AT_ONCE,
         }
     }
 }
@@ -117,10 +121,10 @@ impl Joining {
         self.last.insert(joined).commands
     }
 
-    /// How many commands the last one stands for, which is a call of the script on fields that ends where all that was written
-    /// ends, and that a call of so many bytes on the same bucket is sure to be joined to; 0 where there is none such.
+    /// How many commands the last one stands for, which is a call of a script that ends where all that was written ends, and that
+    /// a call of the same script of so many bytes on the same key is sure to be joined to; 0 where there is none such.
     pub fn open_call(&self, sent: u64, end: u64, bytes: usize) -> u32 {
-        let open = self.last.as_ref().filter(|open| open.verb == Verb::Call && open.at.end == end);
+        let open = self.last.as_ref().filter(|open| matches!(open.verb, Verb::Call(_)) && open.at.end == end);
         let open = open.filter(|open| open.has_room(sent, end.saturating_add(bytes as u64)));
         open.map_or(0, |open| open.commands)
     }
@@ -137,7 +141,7 @@ impl Open {
         match () {
             () if command.starts_with(HGET) => Self::read_native(Verb::Read, HGET.len(), 1, command, at),
             () if command.starts_with(HSET) => Self::read_native(Verb::Write, HSET.len(), 2, command, at),
-            () => Self::read_call(command, at),
+            () => Self::read_call(command, at.clone()).or_else(|| Self::read_parts_call(command, at)),
         }
     }
 
@@ -153,9 +157,8 @@ impl Open {
 
     /// Reads a call of the script on fields, which has one command. Keyfold has written it, and it is as it should be.
     fn read_call(command: &[u8], at: Range<u64>) -> Option<Self> {
-        let head_len = memchr::memchr(b'\n', &command[..command.len().min(8)])? + 1;
+        let (head_len, words) = read_head(command)?;
         let behind = command[head_len..].strip_prefix(FIELD_CALL)?;
-        let words = std::str::from_utf8(command.get(1..head_len - 2)?).ok()?.parse().ok()?;
         let keys_len = bulk_len(behind)?;
         let keys = match &behind[..keys_len] {
             b"$1\r\n1\r\n" => 1,
@@ -168,7 +171,25 @@ impl Open {
             common_len += bulk_len(behind.get(common_len..)?)?;
         }
         let (common_len, common_words) = (FIELD_CALL.len() + common_len, 4 + keys);
-        Some(Self { verb: Verb::Call, at, head_len, common_len, common_words, words, commands: 1 })
+        let verb = Verb::Call(SharedScript::Fields);
+        Some(Self { verb, at, head_len, common_len, common_words, words, commands: 1 })
+    }
+
+    /// The same of the script on parts, where others may be joined to it.
+    fn read_parts_call(command: &[u8], at: Range<u64>) -> Option<Self> {
+        let (head_len, words) = read_head(command)?;
+        let behind = command[head_len..].strip_prefix(PARTS_CALL)?;
+        // One key.
+        let keys_len = bulk_len(behind)?;
+        let mut common_len = keys_len + bucket_len(&behind[keys_len..])?;
+        let shared_at = common_len;
+        for _ in 2..SHARED_WORDS {
+            common_len += bulk_len(behind.get(common_len..)?)?;
+        }
+        let is_shared = behind[shared_at..].starts_with(SHARED);
+        let (common_len, common_words) = (PARTS_CALL.len() + common_len, 2 + SHARED_WORDS);
+        let verb = Verb::Call(SharedScript::Parts);
+        is_shared.then_some(Self { verb, at, head_len, common_len, common_words, words, commands: 1 })
     }
 
     fn common<'b>(&self, written: &'b Written<'_>) -> &'b [u8] {
@@ -202,6 +223,13 @@ impl Open {
         self.head_len = head.len();
         self.at.end = written.base + written.bytes.len() as u64;
     }
+}
+
+/// How long the head of an array of words is, and how many these are.
+fn read_head(command: &[u8]) -> Option<(usize, u32)> {
+    let head_len = memchr::memchr(b'\n', &command[..command.len().min(8)])? + 1;
+    let words = std::str::from_utf8(command.get(1..head_len - 2)?).ok()?.parse().ok()?;
+    Some((head_len, words))
 }
 
 /// The length of a bucket's name as a bulk string, which `input` begins with.

@@ -73,10 +73,11 @@ pub(crate) use look::Look;
 pub(crate) use look_at_many::LookAtMany;
 pub(crate) use native_first::NativeFirst;
 use outcome::Outcome;
+pub(crate) use parts::{CALL as PARTS_CALL, PartsCall, SHARED_WORDS};
 pub use parts::{InParts, read_parts, read_parts_command};
 pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub use retire::{RETIRE_MS, goes_at_once};
-pub(crate) use script::{CompareAndSet, Script, in_calls};
+pub(crate) use script::{CompareAndSet, Script, SharedScript, in_calls};
 pub(crate) use store::{encode, types_in};
 pub(crate) use user_call::{ScriptsExist, UserCall};
 pub use watch::Watched;
@@ -110,8 +111,8 @@ pub struct Env<'a> {
     pub encoded: Option<Arc<Encoded>>,
     /// Its client has sent others behind it: who reads once more may find what these have written.
     pub is_followed: bool,
-    /// The request at hand began while others of its client were under way.
-    pub is_behind: bool,
+    /// Others of its client are under way that may read parts of the same key yet, in a second round trip.
+    pub is_read: bool,
 }
 
 /// What holds for requests before a cluster.
@@ -307,9 +308,13 @@ impl Exchange {
         matches!(self.0, UnderWay::PassOn)
     }
 
-    /// Whether what it has sent is a call of the script on fields, on this key, that another one may be joined to.
-    pub(crate) fn may_be_followed(&self, key: &[u8]) -> bool {
-        matches!(&self.0, UnderWay::FieldWrite(write) if write.may_be_followed(key))
+    /// The script of which it has sent a call on this key that another one may be joined to.
+    pub(crate) fn shared_script(&self, key: &[u8]) -> Option<SharedScript> {
+        match &self.0 {
+            UnderWay::FieldWrite(write) if write.may_be_followed(key) => Some(SharedScript::Fields),
+            UnderWay::Work(work) if work.may_be_followed(key) => Some(SharedScript::Parts),
+            _ => None,
+        }
     }
 
     /// The slot whose node is to get what the exchange wrote last; none where that goes as the request goes

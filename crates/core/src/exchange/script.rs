@@ -30,6 +30,15 @@ impl Script {
     }
 }
 
+/// A script of which several calls on one key may be joined to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SharedScript {
+    /// That on fields of a bucket.
+    Fields,
+    /// That on members of a collection in parts.
+    Parts,
+}
+
 const COMPARE_AND_SET: Script =
     Script { source: include_str!("compare_and_set.lua"), sha: b"728250a09f15ccc016754b0a96b2734cb23d8c94" };
 

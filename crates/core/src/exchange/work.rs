@@ -136,25 +136,35 @@ impl Work {
         Self { notices, ..self }
     }
 
-    /// Starts a command on members of a collection that lay in parts when it was last looked at: in one round trip, if it still does.
-    /// None where it has to be looked at first. What the client has asked before may not have got to the parts yet, and what it asks
-    /// behind must wait, as this may have to look at them after all.
-    pub(crate) fn start_in_parts(
-        run: Run,
+    /// What carries out a command on members of a collection that lay in parts when it was last looked at: in one round trip, if it
+    /// still does. None where it has to be looked at first: what the client has asked before may not have got to the parts yet.
+    pub(crate) fn guess_in_parts(
         args: &[&[u8]],
         place: &Place,
         protocol: Protocol,
         env: &mut Env<'_>,
-        wire: &mut Vec<u8>,
-    ) -> Option<Self> {
+    ) -> Option<PartsCall> {
         place.kind.collection()?;
-        if env.is_behind || !env.stats.in_parts().has(args[1]) {
+        if env.is_read || !env.stats.in_parts().has(args[1]) {
             return None;
         }
-        let call = PartsCall::of(args, place, b"", protocol, env)?;
+        PartsCall::of(args, place, b"", protocol, env)
+    }
+
+    /// Starts it. What the client asks behind of the same key must wait, or be joined to this, as this may have to look at it after
+    /// all.
+    pub(crate) fn start_in_parts(
+        call: PartsCall,
+        run: Run,
+        args: &[&[u8]],
+        place: &Place,
+        protocol: Protocol,
+        env: &Env<'_>,
+        wire: &mut Vec<u8>,
+    ) -> Self {
         call.send(wire);
         let key = (args[1], Located::Placed(place.clone()));
-        Some(Self {
+        Self {
             args: args.iter().map(|arg| arg.to_vec()).collect(),
             run,
             protocol,
@@ -165,7 +175,7 @@ impl Work {
             attempts: 0,
             is_let_through: false,
             notices: None,
-        })
+        }
     }
 
     /// Starts a command that mostly finds none of its keys there, such as MSETNX: what it does then is written if that is
@@ -267,6 +277,11 @@ impl Work {
             Phase::ByServer if reply == native_collection::NOT_THERE => self.begin_again(env, io),
             Phase::ByServer => done(io, &script::without_place(reply)),
         }
+    }
+
+    /// Whether it is on this key, and has gone out as a call on its parts that another one may be joined to.
+    pub(crate) fn may_be_followed(&self, key: &[u8]) -> bool {
+        self.guessed && matches!(&self.phase, Phase::InParts(call) if call.may_be_followed(key))
     }
 
     /// Whether it went to the server as it came.

@@ -11,8 +11,8 @@ use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
     Configure, Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, FunctionCall, Io, Look, LookAtMany, NativeFirst,
-    ReplyKind, ScriptsExist, ShowSettings, UnderWay, UserCall, Work, ask_why_refused, asks_own_configuration,
-    increment, info, keyspace, listing, native, sets_configuration, wait,
+    PartsCall, ReplyKind, ScriptsExist, SharedScript, ShowSettings, UnderWay, UserCall, Work, ask_why_refused,
+    asks_own_configuration, increment, info, keyspace, listing, native, sets_configuration, wait,
 };
 use crate::layout::{Located, Place};
 use crate::notify::Notices;
@@ -54,6 +54,12 @@ fn sent(under_way: UnderWay, replies: u32, hold: Hold) -> Begun {
     Begun::Sent { exchange: Exchange(under_way), replies, hold }
 }
 
+/// What the script on fields is asked for by a request that may be sent in one call with another, be it one that would go another
+/// way alone.
+fn field_call(command: FoldedCommand, place: &Place, args: &[&[u8]], env: &Env<'_>) -> Option<FieldCall> {
+    FieldCall::of(command.id, args, place, env).filter(FieldCall::may_follow)
+}
+
 /// Ends the watch of the client, who then gets this answer.
 fn unwatch(answer: Vec<u8>, io: &mut Io<'_>) -> Begun {
     write_command(io.wire, &[b"UNWATCH"]);
@@ -73,7 +79,7 @@ impl Session {
     ) -> Begun {
         self.note_begin(plan, args, env);
         let start = io.answer.len();
-        let following = if plan.follows.is_some() { self.begin_call(&plan.route, args, env, io) } else { None };
+        let following = plan.follows.and_then(|(_, script)| self.begin_call(script, &plan.route, args, env, io));
         let mut begun = match following {
             Some(begun) => begun,
             None => self.begin_route(&plan.route, Request { args, raw }, env, io),
@@ -303,8 +309,8 @@ impl Session {
             let (work, replies) = Work::start(run, args, only_key(args, place), protocol, env, io.wire);
             return sent(UnderWay::Work(Box::new(work.publishing(Some(notices)))), replies, command.hold());
         }
-        if let Some(work) = Work::start_in_parts(run, args, place, protocol, env, io.wire) {
-            return sent(UnderWay::Work(Box::new(work)), 1, Hold::SameKeys);
+        if let Some(call) = Work::guess_in_parts(args, place, protocol, env) {
+            return self.begin_in_parts(call, run, place, args, env, io);
         }
         match command.id {
             Id::Get => {
@@ -339,23 +345,52 @@ impl Session {
         sent(UnderWay::Work(Box::new(work)), replies, command.hold())
     }
 
-    /// Whether a request is one that may be sent in one call with another on the same key.
-    pub(crate) fn may_follow(&self, plan: &Plan, args: &[&[u8]], env: &Env<'_>) -> bool {
-        self.call_for(&plan.route, args, env).is_some()
+    /// Begins a call on the parts of a key.
+    fn begin_in_parts(
+        &self,
+        call: PartsCall,
+        run: Run,
+        place: &Place,
+        args: &[&[u8]],
+        env: &Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Begun {
+        let work = Work::start_in_parts(call, run, args, place, self.protocol, env, io.wire);
+        sent(UnderWay::Work(Box::new(work)), 1, Hold::SameKeys)
     }
 
-    /// What the script on fields is asked for by such a request, be it one that would go another way alone.
-    fn call_for(&self, route: &Route, args: &[&[u8]], env: &Env<'_>) -> Option<FieldCall> {
-        let Route::One { command, place } = route else { return None };
+    /// Whether a request is one that may be sent in one call of this script with another on the same key.
+    pub(crate) fn may_follow(&self, script: SharedScript, plan: &Plan, args: &[&[u8]], env: &Env<'_>) -> bool {
+        let Route::One { command, place } = &plan.route else { return false };
         let is_told = command.writes && self.notices().is_some();
-        FieldCall::of(command.id, args, place, env).filter(|call| call.may_follow() && !is_told)
+        !is_told
+            && match script {
+                SharedScript::Fields => field_call(*command, place, args, env).is_some(),
+                SharedScript::Parts => place.kind.collection().is_some_and(|kind| PartsCall::may_follow(args, kind)),
+            }
     }
 
     /// Begins such a request.
-    fn begin_call(&self, route: &Route, args: &[&[u8]], env: &Env<'_>, io: &mut Io<'_>) -> Option<Begun> {
-        let (call, Route::One { command, place }) = (self.call_for(route, args, env)?, route) else { return None };
-        let write = FieldWrite::start(call, args, command.run, place, self.protocol, env, io.wire);
-        Some(sent(UnderWay::FieldWrite(Box::new(write)), 1, Hold::SameKeys))
+    fn begin_call(
+        &self,
+        script: SharedScript,
+        route: &Route,
+        args: &[&[u8]],
+        env: &mut Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Option<Begun> {
+        let Route::One { command, place } = route else { return None };
+        Some(match script {
+            SharedScript::Fields => {
+                let call = field_call(*command, place, args, env)?;
+                let write = FieldWrite::start(call, args, command.run, place, self.protocol, env, io.wire);
+                sent(UnderWay::FieldWrite(Box::new(write)), 1, Hold::SameKeys)
+            }
+            SharedScript::Parts => {
+                let call = PartsCall::of(args, place, b"", self.protocol, env)?;
+                self.begin_in_parts(call, command.run, place, args, env, io)
+            }
+        })
     }
 
     /// A SET that needs nothing of the old value; none where it isn't one.

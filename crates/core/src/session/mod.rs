@@ -38,7 +38,7 @@ pub use crate::clients::Peer;
 use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State, Turns};
 use crate::cluster::{Front, Target};
 use crate::command::{Categories, Command, Flags, Id, Keys, ResponsePolicy};
-use crate::exchange::{Effect, Env, Exchange, Watched};
+use crate::exchange::{Effect, Env, Exchange, SharedScript, Watched};
 use crate::layout::{Layout, NamespaceIndex};
 use crate::notify::{self, Heard};
 use crate::number::parse_integer;
@@ -119,7 +119,7 @@ pub struct Plan {
     /// Which nodes it concerns, before a cluster.
     pub target: Target,
     /// The request that it is sent with in one call, on the same key.
-    pub(crate) follows: Option<u64>,
+    pub(crate) follows: Option<(u64, SharedScript)>,
     /// A replica may answer it.
     may_ask_replica: bool,
     route: Route,
@@ -163,6 +163,15 @@ impl Plan {
     /// Whether it is sent in one call with a request before.
     pub fn follows_another(&self) -> bool {
         self.follows.is_some()
+    }
+
+    /// Whether it names keys of sets or hashes, whose members may lie in parts.
+    pub(crate) fn may_read_parts(&self) -> bool {
+        match &self.route {
+            Route::One { place, .. } => place.kind.collection().is_some(),
+            Route::Many { places, .. } => places.hold_collections(),
+            _ => false,
+        }
     }
 
     /// Whether something may be written by it.

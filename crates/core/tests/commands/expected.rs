@@ -73,7 +73,7 @@ fn answer_of(commands: &[&str], reply: &[u8]) -> Option<Vec<u8>> {
         newest_commands: true,
         encoded: None,
         is_followed: false,
-        is_behind: false,
+        is_read: false,
     };
     let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);
     let (mut wire, mut answer) = (Vec::new(), Vec::new());

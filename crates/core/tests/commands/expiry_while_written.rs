@@ -40,7 +40,7 @@ fn run_all(
         newest_commands: true,
         encoded: None,
         is_followed: false,
-        is_behind: false,
+        is_read: false,
     };
     let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);
     let mut connection = Connection::default();
@@ -155,7 +155,7 @@ fn what_only_our_clock_has_for_expired_is_not_written_over() {
             newest_commands: true,
             encoded: None,
             is_followed: false,
-            is_behind: false,
+            is_read: false,
         };
         let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);

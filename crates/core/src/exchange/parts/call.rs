@@ -1,18 +1,22 @@
 //! One command on members of a collection in parts, as a call of the script.
 
 use crate::collection::CollectionKind;
-use crate::command;
+use crate::command::{self, Flags};
 use crate::exchange::parts::{DAMAGED, MOST_MEMBERS, Parts, SCRIPT, UNSURE, WHY_DAMAGED, begin};
 use crate::exchange::script::without_place;
 use crate::exchange::{Effect, Env, Io, ReplyKind, Step, done, fail, failure};
 use crate::layout::Place;
 use crate::members::Excerpt;
 use crate::number::parse_integer;
+use crate::record::part_head;
 use crate::resp::{Answer, Elements, Protocol, Reply, write_command};
 use crate::string::Call;
 
 /// Members in one call: a script's command takes some thousands of arguments.
 const MOST_WORDS: usize = 1000;
+
+/// Words of a command that may be joined to others: the server answers nobody else meanwhile.
+const MOST_SHARED_WORDS: usize = 18;
 
 /// What is made of the script's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +87,7 @@ pub(crate) struct PartsCall {
     place: Place,
     kind: CollectionKind,
     protocol: Protocol,
-    /// What its field held when it was seen.
+    /// What its field held when it was seen, where it only reads.
     seen: Vec<u8>,
     what: &'static str,
     /// What follows that: of most commands what they name.
@@ -132,6 +136,11 @@ fn call_of(command: &str, kind: CollectionKind, args: &[&[u8]]) -> Option<(&'sta
     (of == kind && args.len() <= MOST_WORDS).then_some((what, reading))
 }
 
+/// Whether a command of so many words may share a call.
+fn is_short(words: usize) -> bool {
+    words <= MOST_SHARED_WORDS
+}
+
 impl PartsCall {
     /// What carries out this command on a collection that lies in parts; none where it is to be worked out.
     pub(crate) fn of(
@@ -159,7 +168,25 @@ impl PartsCall {
             },
         };
         let args = args.iter().map(|arg| arg.to_vec()).collect();
-        Some(Self { args, place: place.clone(), kind, protocol, seen: seen.to_vec(), what, words, reading })
+        let seen = if command.flags.contains(Flags::WRITE) { Vec::new() } else { seen.to_vec() };
+        Some(Self { args, place: place.clone(), kind, protocol, seen, what, words, reading })
+    }
+
+    /// Whether a command's call may be joined to another on the same key.
+    pub(crate) fn may_follow(args: &[&[u8]], kind: CollectionKind) -> bool {
+        let command = command::table().lookup(args[0]);
+        is_short(args.len()) && command.is_some_and(|command| call_of(command.name, kind, args).is_some())
+    }
+
+    /// Whether it is on this key, and another one may be joined to it.
+    pub(crate) fn may_be_followed(&self, key: &[u8]) -> bool {
+        self.args[1] == key && self.is_shared()
+    }
+
+    /// Whether it may be joined to others on the same key, and others to it.
+    fn is_shared(&self) -> bool {
+        let is_of_some = matches!(self.reading, Reading::Excerpt(_) | Reading::All(_));
+        !is_of_some && is_short(self.args.len())
     }
 
     /// Sends it; it has one reply.
@@ -168,11 +195,11 @@ impl PartsCall {
     }
 
     fn send_by(&self, command: &[u8], script: &[u8], wire: &mut Vec<u8>) {
-        let Place { physical, field, origin, .. } = &self.place;
-        let head = begin(physical, field, *origin);
+        let (head, word_count) =
+            (part_head(self.place.origin), itoa::Buffer::new().format(self.words.len()).to_owned());
         let mut args: Vec<&[u8]> = vec![command, script];
-        args.extend(head.iter().map(Vec::as_slice));
-        args.extend([&self.seen, self.what.as_bytes()]);
+        args.extend(begin(&self.place.physical, &self.place.field, &head, self.is_shared(), &self.seen));
+        args.extend([self.what.as_bytes(), word_count.as_bytes()]);
         args.extend(self.words.iter().map(Vec::as_slice));
         write_command(wire, &args);
     }

@@ -14,7 +14,12 @@
 //! | SSCAN, HSCAN | `WALK` |
 //! | SMEMBERS, HGETALL, HKEYS, HVALS; what works on all members | `ALL` |
 //!
-//! A command goes to the script once its header was seen. What the script declines is worked out, as if there were none.
+//! A command goes to the script once its header was seen, or at once where the key was found in parts before. What the script
+//! declines is worked out, as if there were none. Most of a call's time goes into its beginning: commands on a few members that
+//! follow one another on a connection are joined to one call ([`Joining`](crate::drive::Joining)), and requests for the same key
+//! need not wait for each other there.
+
+use std::sync::LazyLock;
 
 use crate::collection::parts::{Header, Limits};
 use crate::collection::{Collection, CollectionKind};
@@ -23,7 +28,6 @@ use crate::exchange::batch::Commands;
 use crate::exchange::script::Script;
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Place};
-use crate::placement::name::Origin;
 use crate::record::{FEWEST_IN_PARTS, part_head};
 use crate::resp::{Elements, Reply};
 
@@ -34,7 +38,20 @@ pub(crate) use call::PartsCall;
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"117c2a2a7356179b9de1e7282664ecb0cdadba40" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"ebb405fcf42bdd8ac0777e45b12bc9c97d525772" };
+
+/// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\nebb405fcf42bdd8ac0777e45b12bc9c97d525772\r\n";
+
+/// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
+/// [`begin`] writes behind it.
+pub(crate) const SHARED_WORDS: u32 = 10;
+
+/// The limits, as the script takes them.
+static LIMITS: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
+    let Limits { longest, integers, texts } = Limits::DEFAULT;
+    [longest, integers, texts, FEWEST_IN_PARTS / 2].map(|limit| limit.to_string().into_bytes())
+});
 
 /// What the script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
@@ -46,20 +63,19 @@ const DAMAGED: &[u8] = b"+damaged\r\n";
 const WHY_DAMAGED: &str =
     "the directory of its parts is not what its header says; was it removed past keyfold, or evicted?";
 
-/// The arguments of a call behind the script, up to what it is asked for.
-fn begin(bucket: &[u8], field: &[u8], origin: Origin) -> [Vec<u8>; 8] {
-    let number = |number: usize| number.to_string().into_bytes();
-    let Limits { longest, integers, texts } = Limits::DEFAULT;
-    [
-        b"1".to_vec(),
-        bucket.to_vec(),
-        field.to_vec(),
-        part_head(origin).to_vec(),
-        number(longest),
-        number(integers),
-        number(texts),
-        number(FEWEST_IN_PARTS / 2),
-    ]
+/// The arguments of a call behind the script, up to what it is asked for: on this field of a bucket, where this was seen.
+fn begin<'a>(bucket: &'a [u8], field: &'a [u8], head: &'a [u8], is_shared: bool, seen: &'a [u8]) -> [&'a [u8]; 10] {
+    let [longest, integers, texts, fewest] = &*LIMITS;
+    let shared: &[u8] = if is_shared { b"+" } else { b"-" };
+    [b"1", bucket, shared, field, head, longest, integers, texts, fewest, seen]
+}
+
+/// A call that asks for all members, where there are not more.
+fn ask_for_all<'a>(bucket: &'a [u8], field: &'a [u8], head: &'a [u8], seen: &'a [u8], most: &'a [u8]) -> Vec<&'a [u8]> {
+    let mut args: Vec<&[u8]> = vec![b"EVAL", SCRIPT.source.as_bytes()];
+    args.extend(begin(bucket, field, head, false, seen));
+    args.extend([&b"ALL"[..], b"1", most]);
+    args
 }
 
 /// The answer of SCARD or HLEN by a header; none for other commands, and for the other type's.
@@ -74,20 +90,15 @@ pub(super) fn count_of(args: &[&[u8]], header: &Header) -> Option<i64> {
 
 /// Asks for all members of the collection in this place, where this was stored.
 pub(super) fn send_all(place: &Place, stored: &[u8], commands: &mut Commands) {
-    let head = begin(&place.physical, &place.field, place.origin);
-    let most = MOST_MEMBERS.to_string();
-    let mut args: Vec<&[u8]> = vec![b"EVAL", SCRIPT.source.as_bytes()];
-    args.extend(head.iter().map(Vec::as_slice));
-    args.extend([stored, b"ALL", most.as_bytes()]);
-    commands.push(&args);
+    let (head, most) = (part_head(place.origin), MOST_MEMBERS.to_string());
+    commands.push(&ask_for_all(&place.physical, &place.field, &head, stored, most.as_bytes()));
 }
 
 /// The command that reads all members of the collection in parts in this field of a bucket, for tools.
 pub fn read_parts_command(bucket: &[u8], field: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut args = vec![b"EVAL".to_vec(), SCRIPT.source.as_bytes().to_vec()];
-    args.extend(begin(bucket, field, Layout::origin_of(bucket)?));
-    args.extend([Vec::new(), b"ALL".to_vec(), i64::MAX.to_string().into_bytes()]);
-    Some(args)
+    let (head, most) = (part_head(Layout::origin_of(bucket)?), i64::MAX.to_string());
+    let args = ask_for_all(bucket, field, &head, b"", most.as_bytes());
+    Some(args.into_iter().map(<[u8]>::to_vec).collect())
 }
 
 /// What such a command finds.
@@ -174,9 +185,14 @@ pub fn read_parts(reply: Reply<'_>, kind: CollectionKind) -> Option<InParts> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resp::write_command;
 
     #[test]
     fn the_hash_is_the_scripts() {
         SCRIPT.assert_sha();
+        let mut begun = Vec::new();
+        write_command(&mut begun, &[b"EVALSHA", SCRIPT.sha]);
+        assert_eq!(begun.strip_prefix(b"*2\r\n"), Some(CALL));
+        assert_eq!(begin(b"", b"", b"", true, b"").len(), SHARED_WORDS as usize);
     }
 }

@@ -21,6 +21,7 @@ mod full;
 mod interrupted;
 mod parts;
 mod shared;
+mod together;
 
 use std::collections::BTreeSet;
 use std::thread;
