@@ -275,9 +275,18 @@ impl Conversation {
         plan.take_replica_lane(self.slots.is_empty() || self.session.is_at_replicas());
         let may_begin = match plan.alone {
             true => self.slots.is_empty(),
-            false => self.held.lets_pass(&plan, args) || self.may_follow(&mut plan, args, env, joins),
+            false => {
+                self.held.lets_pass(&plan, args) && !self.waits_for_readers(&plan, args, env)
+                    || self.may_follow(&mut plan, args, env, joins)
+            }
         };
         may_begin.then_some(plan)
+    }
+
+    /// Whether earlier requests may yet go to the parts of a key that was found there meanwhile. Once they are answered it is gone
+    /// to at once: else whoever comes behind had to look first as well, for as long as requests come.
+    fn waits_for_readers(&self, plan: &Plan, args: &[&[u8]], env: &Env<'_>) -> bool {
+        self.held.is_read(plan, args) && args.get(1).is_some_and(|key| env.stats.in_parts().has(key))
     }
 
     /// Whether it is the planned request's turn, where many clients write its keys; else `waker` is called once it is worth
