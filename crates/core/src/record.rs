@@ -177,7 +177,7 @@ impl Layout {
             Stored::InPlace(stored) => PhysicalWrites { beside: Vec::new(), main: field(stored) },
             Stored::Spilled { content, slot } => {
                 let (nonce, mut pointer) = (nonce(), Vec::with_capacity(48));
-                let in_parts = (key != NOBODY).then(|| parts_of(place, value, expires_at_ms, nonce, sets)).flatten();
+                let in_parts = (key != NOBODY).then(|| large_of(place, value, expires_at_ms, nonce, sets)).flatten();
                 let beside = match in_parts {
                     Some((header, expires_at_ms, mut parts)) => {
                         frame::encode_parts(nonce, &header.encode(), expires_at_ms, &mut pointer);
@@ -197,7 +197,7 @@ impl Layout {
 
 /// The parts of what is stored so for a key in this place, with their header and when the key expires; none where it is better kept as
 /// one value.
-fn parts_of<'r>(
+fn large_of<'r>(
     place: &Place,
     stored: &[u8],
     expires_at_ms: Option<i64>,
@@ -208,16 +208,28 @@ fn parts_of<'r>(
     if place.origin.slot.is_some() {
         return None;
     }
-    let form = match place.kind.collection()? {
-        CollectionKind::Set => sets.form(),
-        CollectionKind::Hash => Form::Fields,
-    };
+    place.kind.collection()?;
     let (collection, expires_at_ms) = Collection::read_stored(stored, expires_at_ms).ok()?;
     if collection.len() <= FEWEST_IN_PARTS {
         return None;
     }
-    let InParts { header, directories, parts } = in_parts(&collection, form, nonce, Limits::DEFAULT)?;
-    let name = |name| part_name(place.origin, nonce, name);
+    let (header, writes) = parts_of(place.origin, &collection, nonce, sets)?;
+    Some((header, expires_at_ms, writes))
+}
+
+/// The parts of a collection beside a bucket of this origin, their directories, and the header; none where a field of it expires.
+pub(crate) fn parts_of<'r>(
+    origin: Origin,
+    collection: &Collection,
+    nonce: u64,
+    sets: SetsAs,
+) -> Option<(Header, Vec<PhysicalWrite<'r>>)> {
+    let form = match collection.kind() {
+        CollectionKind::Set => sets.form(),
+        CollectionKind::Hash => Form::Fields,
+    };
+    let InParts { header, directories, parts } = in_parts(collection, form, nonce, Limits::DEFAULT)?;
+    let name = |name| part_name(origin, nonce, name);
     let part_writes = parts.into_iter().map(|Part { class, number, members }| PhysicalWrite {
         key: name(PartName::Part(class, number)).into(),
         content: Content::Members(match form.is_in_sets(class) {
@@ -232,7 +244,7 @@ fn parts_of<'r>(
     let directory_writes = directories.into_iter().map(|(class, directory)| {
         PhysicalWrite::string(name(PartName::Directory(class)), directory.bytes().to_vec(), None)
     });
-    Some((header, expires_at_ms, part_writes.chain(directory_writes).collect()))
+    Some((header, part_writes.chain(directory_writes).collect()))
 }
 
 /// The name of what belongs to a collection that lies in the parts with this nonce, beside a bucket of this origin.

@@ -115,7 +115,8 @@ pub fn is_weighed(family: &FamilyFindings) -> bool {
 }
 
 fn weigh(family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advised {
-    let (mut advice, mut why, mut choice) = match not_placed(&family) {
+    let remedy = family.remedy(&aims.limits, aims.min_saving).filter(|_| !aims.keeps_settings);
+    let (mut advice, mut why, choice) = match not_placed(&family) {
         Some(why) => (Advice::Leave, why, None),
         None => match family.population() {
             None => (Advice::Leave, "a single key".to_owned(), None),
@@ -127,16 +128,15 @@ fn weigh(family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advised {
                         made.describe()
                     )
                 }));
+                if let Some(remedy) = &remedy {
+                    remedy.tell(&mut choice);
+                }
                 decide(choice)
             }
         },
     };
     if advice == Advice::Leave && hand_made(&family).is_some() {
         why = hashes(&family);
-    }
-    let remedy = family.remedy(&aims.limits, aims.min_saving).filter(|_| !aims.keeps_settings);
-    if let (Some(remedy), Some(choice)) = (&remedy, &mut choice) {
-        remedy.tell(choice);
     }
     if let (Advice::Leave, Some(remedy)) = (advice, &remedy) {
         advice = Advice::Set;

@@ -13,6 +13,7 @@
 //! | `summary` | what is counted of one family while its keys go by |
 //! | `survey.rs` | the whole: keys go in, families with what they take come out |
 //! | `folded.rs` | what is folded already: physical keys, counted as the logical keys that they hold |
+//! | `in_parts.rs` | what large sets and hashes take in parts, of which only some members are known |
 //! | `population.rs` | what a placement must know of a family's keys |
 //! | `choose` | whether to fold a family, and how: every way weighed on its own keys |
 //! | `codec` | what codecs make of a family's values: trained, judged, and what they take |
@@ -34,6 +35,7 @@ pub mod diagnosis;
 pub mod eviction;
 pub mod family;
 pub mod folded;
+pub mod in_parts;
 mod number;
 pub mod observation;
 pub mod plan;

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 
 use keyfold_core::collection::CollectionKind;
-use keyfold_core::memory::ValueShape;
+use keyfold_core::memory::{PartsCost, ValueShape};
 use keyfold_core::template::Template;
 
 /// One key of a family, with what its cost depends on.
@@ -17,6 +17,8 @@ pub struct SampledKey {
     pub has_expiry: bool,
     /// What a set or hash takes as it is, without its share of the table of keys; none of a string, whose value says it.
     pub plain_bytes: Option<NonZero<u32>>,
+    /// What a set or hash takes beside its field where it lies in parts; none of one that is kept as one value, however long.
+    pub in_parts: Option<Box<PartsCost>>,
 }
 
 /// What the blocks of a sample are made of. All keys of one block are in the sample, or none.

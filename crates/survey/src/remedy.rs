@@ -135,10 +135,13 @@ impl Way {
 }
 
 impl Remedy {
-    /// Tells of it beside what was weighed for the same family.
+    /// Tells of it beside what was weighed for the same family. Where settings alone save as much as folding, nothing is folded.
     pub fn tell(&self, choice: &mut Choice) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, not negative")]
         let bytes = self.bytes.round() as u64;
+        if choice.verdict == Verdict::Fold && !self.sets_as_hashes && bytes <= choice.bytes_after {
+            choice.leave("packed by the server itself they take no more than folded".to_owned());
+        }
         if choice.verdict == Verdict::Fold {
             let times = self.bytes / choice.bytes_after.max(1) as f64;
             let why_not = format!("{times:.2} times the bytes, and nothing to be folded");
@@ -216,7 +219,7 @@ impl Packed {
 }
 
 /// The elements that were looked at: names with values, members with empty ones.
-fn shapes(observation: &Observation) -> Vec<(ValueShape, ValueShape)> {
+pub(crate) fn shapes(observation: &Observation) -> Vec<(ValueShape, ValueShape)> {
     let empty = ValueShape::Bytes(0);
     match (&observation.members, &observation.sample) {
         (Some(Collection::Set(set)), _) => set.iter().map(|member| (ValueShape::of(member), empty)).collect(),

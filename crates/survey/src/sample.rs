@@ -8,14 +8,14 @@
 
 use std::num::NonZero;
 
-use keyfold_core::memory::ValueShape;
+use keyfold_core::memory::{PartsCost, ValueShape};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::population::SampledKey;
 
 /// How many neighbouring ids are in one block.
 pub const BLOCK_IDS: u64 = 4096;
-/// What a kept key takes besides its bytes: the entry, and the allocator's share.
+/// What a kept key takes besides its bytes: the entry, and the allocator's share. Of large sets and hashes there are few.
 const ENTRY_BYTES: usize = size_of::<Kept>() + 16;
 
 /// Which block a key belongs to, as a hash: all bits are needed, and even.
@@ -41,6 +41,8 @@ pub struct PlainAndPacked {
     pub plain: u64,
     /// As one packed value.
     pub packed: u64,
+    /// In parts, where it may lie so.
+    pub in_parts: Option<PartsCost>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,25 +72,21 @@ impl BlockSample {
     /// Keeps the key if its block is among the chosen ones. A key that comes twice is kept twice until
     /// [`Self::into_keys`].
     pub fn offer(&mut self, block: Block, key: &[u8], value: ValueShape, has_expiry: bool) {
-        self.offer_any(block, key, value, has_expiry, None);
+        let sampled = || SampledKey { key: key.into(), value, has_expiry, plain_bytes: None, in_parts: None };
+        self.offer_any(block, key, sampled);
     }
 
     /// The same of a set or hash, which takes so many bytes as it is and so many packed.
     pub fn offer_collection(&mut self, block: Block, key: &[u8], bytes: PlainAndPacked, has_expiry: bool) {
         let plain = u32::try_from(bytes.plain).unwrap_or(u32::MAX).max(1);
-        self.offer_any(block, key, ValueShape::Bytes(bytes.packed), has_expiry, NonZero::new(plain));
+        let value = ValueShape::Bytes(bytes.packed);
+        let (plain_bytes, in_parts) = (NonZero::new(plain), bytes.in_parts.map(Box::new));
+        self.offer_any(block, key, || SampledKey { key: key.into(), value, has_expiry, plain_bytes, in_parts });
     }
 
-    fn offer_any(
-        &mut self,
-        block: Block,
-        key: &[u8],
-        value: ValueShape,
-        has_expiry: bool,
-        plain_bytes: Option<NonZero<u32>>,
-    ) {
+    fn offer_any(&mut self, block: Block, key: &[u8], sampled: impl FnOnce() -> SampledKey) {
         if self.wants(block, key) {
-            self.push(Kept { block, sampled: SampledKey { key: key.into(), value, has_expiry, plain_bytes } });
+            self.push(Kept { block, sampled: sampled() });
         }
     }
 

@@ -393,7 +393,7 @@ impl FamilyFindings {
         })
     }
 
-    /// Which collections a layout can place its keys as: nearly all are of one such type, and were read whole.
+    /// Which collections a layout can place its keys as: nearly all are of one such type, and it is known what they take folded.
     pub fn collection(&self) -> Option<CollectionKind> {
         collection_of(&self.summary)
     }
@@ -416,7 +416,7 @@ fn collection_of(summary: &Summary) -> Option<CollectionKind> {
     let of_kind = |(stored, _): &(Kind, Encoding)| stored.collection() == Some(kind);
     let keys: u64 = summary.stored.iter().filter(|(stored, _)| of_kind(stored)).map(|(_, keys)| keys).sum();
     let least = summary.keys as f64 * NEARLY_ALL;
-    (keys as f64 >= least && summary.read_whole as f64 >= least).then_some(kind)
+    (keys as f64 >= least && summary.foldable as f64 >= least).then_some(kind)
 }
 
 /// What a key takes, without its share of the tables of keys. Strings are predicted to the byte. Of others,

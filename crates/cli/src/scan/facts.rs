@@ -19,6 +19,8 @@ const ELEMENTS: &[u8] = b"32";
 const ELEMENTS_KEPT: usize = 64;
 /// Small hashes answer HSCAN with everything they hold: above this they are not asked.
 const SAMPLED_UP_TO_BYTES: u64 = 256 * 1024;
+/// The same of those that aren't sampled.
+const QUICK_BYTES: u64 = 16 * 1024;
 
 /// Each command that is asked of keys, on one that isn't there.
 const PROBES: [(&str, &[&str]); 16] = [
@@ -208,7 +210,9 @@ impl Facts {
             if let Some(command) = length_command(observation.kind) {
                 self.ask(&mut stage, at, command, &[&observation.key], note_count);
             }
-            if let Some(command) = elements_command(question) {
+            // What a large one would take in parts is told by some of its elements.
+            let looks_into = question.sampled || self.sample_every > 0 && is_large(&question.observation);
+            if looks_into && let Some(command) = elements_command(&question.observation) {
                 let args = [&question.observation.key, &b"0"[..], b"COUNT", ELEMENTS];
                 self.ask(&mut stage, at, command, &args, note_elements);
             }
@@ -325,11 +329,20 @@ fn whole_command(observation: &Observation) -> Option<&'static str> {
     }
 }
 
+/// Whether the server answers with all elements when it is asked for some.
+fn is_packed(observation: &Observation) -> bool {
+    matches!(observation.encoding, Encoding::Listpack | Encoding::Ziplist | Encoding::Intset)
+}
+
+/// Whether it is a set or hash of which some elements are asked for, whichever it is: one of which these aren't far too many.
+fn is_large(observation: &Observation) -> bool {
+    let is_quick = !is_packed(observation) || observation.usage_bytes.is_some_and(|bytes| bytes <= QUICK_BYTES);
+    observation.kind.collection().is_some() && is_quick
+}
+
 /// How elements are asked for.
-fn elements_command(question: &Question) -> Option<&'static str> {
-    let observation = &question.observation;
-    let packed = matches!(observation.encoding, Encoding::Listpack | Encoding::Ziplist | Encoding::Intset);
-    if !question.sampled || packed && observation.usage_bytes.is_none_or(|bytes| bytes > SAMPLED_UP_TO_BYTES) {
+fn elements_command(observation: &Observation) -> Option<&'static str> {
+    if is_packed(observation) && observation.usage_bytes.is_none_or(|bytes| bytes > SAMPLED_UP_TO_BYTES) {
         return None;
     }
     match observation.kind {

@@ -74,7 +74,7 @@ pub(crate) use look_at_many::LookAtMany;
 pub(crate) use native_first::NativeFirst;
 use outcome::Outcome;
 pub(crate) use parts::{CALL as PARTS_CALL, PartsCall, SHARED_WORDS};
-pub use parts::{InParts, read_parts, read_parts_command};
+pub use parts::{InParts, PARTS_SCRIPT, find_in_parts_command, read_parts, read_parts_command};
 pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub use retire::{RETIRE_MS, goes_at_once};
 pub(crate) use script::{CompareAndSet, Script, SharedScript, in_calls};

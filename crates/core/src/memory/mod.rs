@@ -47,6 +47,7 @@
 mod allocator;
 mod collection;
 mod hash;
+mod in_parts;
 mod key;
 mod keyspace;
 mod packed;
@@ -64,6 +65,7 @@ mod usage;
 
 pub use allocator::Allocator;
 pub use hash::BucketCost;
+pub use in_parts::PartsCost;
 pub use keyspace::{KeyName, Keyspace};
 pub use placed::Placed;
 pub use server::{Family, Server, Version, is_cluster_mode};

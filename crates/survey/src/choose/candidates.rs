@@ -74,6 +74,8 @@ pub(super) struct Search<'a, 'p> {
     pub(super) table: Option<&'a TextTable>,
     /// Whether each slot of a cluster has buckets of its own.
     pub(super) by_slot: bool,
+    /// Most of what the keys take lies in parts: buckets may have few entries.
+    pub(super) are_large: bool,
 }
 
 impl Search<'_, '_> {
@@ -100,7 +102,10 @@ impl Search<'_, '_> {
         let weighed = scales.weigh(self.model, &rule);
         let one_part = self.template().placeholders().len() == 1;
         let estimated = (scales.members.len() as u64) < scales.population.keys;
-        let fit = judge::check(&rule, &weighed.fill, self.growth, one_part, estimated);
+        let fit = match judge::check(&rule, &weighed.fill, self.growth, one_part, estimated) {
+            Err(Unfit::Scant(_)) if self.are_large => Ok(()),
+            fit => fit,
+        };
         Some(Way { rule, weighed, fit })
     }
 
@@ -143,6 +148,9 @@ impl Search<'_, '_> {
         let least = self.least_count();
         let mut counts: Vec<_> =
             COUNT_MEANS.iter().map(|mean| self.count_of(*mean)).filter(|count| *count >= least).collect();
+        if self.are_large && counts.is_empty() {
+            counts.push(least);
+        }
         counts.dedup();
         let mut ways: Vec<_> = counts.iter().filter_map(|count| self.quick_way(&Folding::Count, *count)).collect();
         for count in peaks(&ways) {

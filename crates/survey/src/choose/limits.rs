@@ -7,7 +7,7 @@ use keyfold_core::placement::name::Stem;
 
 use super::Aims;
 use super::judge::MOST_ENTRIES;
-use super::members::Member;
+use super::members::{MOST_PACKED_BYTES, Member, are_large};
 use super::weigh::{Rule, Scales};
 
 /// Longer values gain nothing worth having: the overhead that folding saves is small beside them, and a bucket of
@@ -60,6 +60,7 @@ pub(super) fn choose(
     let has = aims.limits;
     // Where settings stay as they are, no limit passes them.
     let most = if aims.keeps_settings { has.hash_value_bytes.max(1) } else { u64::MAX };
+    let most = if are_large(scales.members) { most.min(MOST_PACKED_BYTES) } else { most };
     let values = capped(value_limits(scales.members), most);
     let fields = capped(field_limits(scales.members, placement), most);
     let ways = values.iter().flat_map(|value| fields.iter().map(|field| LengthLimits { value: *value, field: *field }));
@@ -70,10 +71,20 @@ pub(super) fn choose(
         })
         .collect();
     let best = weighed.iter().map(|(bytes, _)| *bytes).fold(f64::INFINITY, f64::min);
-    weighed.retain(|(bytes, _)| *bytes <= best + WORTH * now_bytes);
+    // What lies in parts takes the same by any limit.
+    let worth = WORTH * now_bytes * share_in_buckets(scales, model);
+    weighed.retain(|(bytes, _)| *bytes <= best + worth);
     let least = weighed.into_iter().min_by_key(|(_, limits)| (limits.listpack_value(), limits.value));
     let default = LengthLimits { value: DEFAULT_VALUE_LIMIT as u64, field: DEFAULT_FIELD_LIMIT as u64 };
     least.map_or(default, |(_, limits)| limits)
+}
+
+/// Of what the keys take now, the share of those that aren't to lie in parts.
+fn share_in_buckets(scales: &Scales<'_, '_>, model: &Model) -> f64 {
+    let bytes = |such: fn(&Member<'_>) -> bool| {
+        scales.members.iter().filter(|member| such(member)).map(|member| member.plain_bytes(model)).sum::<u64>() as f64
+    };
+    bytes(|member| !member.is_large()) / bytes(|_| true).max(1.0)
 }
 
 /// The limits that are not over the most that there may be; that itself where all are.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::num::NonZero;
 
+use keyfold_core::collection::parts::HEADER_BYTES;
 use keyfold_core::frame;
-use keyfold_core::memory::{Model, ValueShape};
+use keyfold_core::memory::{Model, PartsCost, ValueShape};
 use keyfold_core::template::{Part, Parts, Template};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -35,16 +36,25 @@ pub(super) struct Member<'p> {
     pub(super) has_expiry: bool,
     /// What a set or hash takes as it is.
     plain_bytes: Option<NonZero<u32>>,
+    /// What a large one takes beside its field, where it isn't spilled as one value.
+    pub(super) in_parts: Option<PartsCost>,
 }
 
+/// A set or hash of many members that is longer when it is packed is to lie in parts, where a command touches no more than it has to.
+pub(super) const MOST_PACKED_BYTES: u64 = 1024;
 /// What a command on one member of a set or hash gives, about.
 const MEMBER_BYTES: f64 = 16.0;
 
 impl Member<'_> {
+    /// Whether it is a set or hash of many members that is to lie in parts.
+    pub(super) fn is_large(&self) -> bool {
+        self.in_parts.is_some() && self.value.len() > MOST_PACKED_BYTES
+    }
+
     /// The key again as the sample has it.
     pub(super) fn sampled(&self) -> SampledKey {
-        let Self { key, value, has_expiry, plain_bytes, .. } = *self;
-        SampledKey { key: key.into(), value, has_expiry, plain_bytes }
+        let Self { key, value, has_expiry, plain_bytes, in_parts, .. } = *self;
+        SampledKey { key: key.into(), value, has_expiry, plain_bytes, in_parts: in_parts.map(Box::new) }
     }
 
     /// What it takes as it is, without its share of the table of keys.
@@ -71,6 +81,13 @@ pub(super) fn members<'p>(population: &Population<'p>, coding: Option<&Coding>) 
     members
 }
 
+/// Whether most of what they take is large sets or hashes, whose members lie in parts: how full buckets are matters little then.
+pub(super) fn are_large(members: &[Member<'_>]) -> bool {
+    let bytes = |member: &Member<'_>| member.plain_bytes.map_or(0, |bytes| u64::from(bytes.get()));
+    let large: u64 = members.iter().filter(|member| member.is_large()).map(bytes).sum();
+    large * 2 > members.iter().map(bytes).sum::<u64>()
+}
+
 impl Member<'_> {
     /// Has a codec store the value: one byte of the stored ones names it, and is the tag of an expiry as well.
     fn code(&mut self, coded: Coded) {
@@ -81,7 +98,9 @@ impl Member<'_> {
         self.stored = ValueShape::Bytes(coded.len + expiry);
         self.own = ValueShape::Bytes(coded.len);
         self.content = ValueShape::Bytes(coded.len.saturating_sub(TAG_BYTES));
-        self.pointer = pointer(self.has_expiry, Some(0));
+        if self.in_parts.is_none() {
+            self.pointer = pointer(self.has_expiry, Some(0));
+        }
     }
 }
 
@@ -153,6 +172,7 @@ fn member<'p>(template: &Template, sampled: &'p SampledKey) -> Option<Member<'p>
     let mut parts = Parts::new();
     let SampledKey { key, .. } = sampled;
     let SampledKey { value, has_expiry, plain_bytes, .. } = *sampled;
+    let in_parts = sampled.in_parts.as_deref().copied();
     let matches = template.parse_key(key, &mut parts);
     matches.then(|| Member {
         key,
@@ -161,9 +181,10 @@ fn member<'p>(template: &Template, sampled: &'p SampledKey) -> Option<Member<'p>
         stored: stored(value, has_expiry),
         own: value,
         content: value,
-        pointer: pointer(has_expiry, None),
+        pointer: if in_parts.is_some() { header(has_expiry) } else { pointer(has_expiry, None) },
         has_expiry,
         plain_bytes,
+        in_parts,
     })
 }
 
@@ -186,6 +207,13 @@ fn stored(value: ValueShape, has_expiry: bool) -> ValueShape {
 fn pointer(has_expiry: bool, slot: Option<u8>) -> ValueShape {
     let mut bytes = Vec::new();
     frame::encode_spill(u64::MAX, slot, has_expiry.then_some(EXPIRES_AT_MS), &mut bytes);
+    ValueShape::Bytes(bytes.len() as u64)
+}
+
+/// What a field holds where the members lie in parts.
+fn header(has_expiry: bool) -> ValueShape {
+    let mut bytes = Vec::new();
+    frame::encode_parts(u64::MAX, &[0; HEADER_BYTES], has_expiry.then_some(EXPIRES_AT_MS), &mut bytes);
     ValueShape::Bytes(bytes.len() as u64)
 }
 

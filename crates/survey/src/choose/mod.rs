@@ -190,6 +190,20 @@ impl Choice {
     pub fn saving(&self) -> f64 {
         saving(self.bytes_now, self.bytes_after)
     }
+
+    /// Has a family that was to be folded stay as it is, for this reason; folding is one of the other ways then.
+    pub(crate) fn leave(&mut self, why: String) {
+        if let Some(Point { bytes, read_us, .. }) = self.chosen {
+            let (what, why_not) = ("in buckets".to_owned(), "no fewer bytes, and keys to be folded".to_owned());
+            self.alternatives.push(Alternative { what, bytes, read_us, why_not });
+        }
+        self.verdict = Verdict::Leave(why);
+        self.rule.placement = Placement::plain();
+        (self.fill, self.chosen, self.codec) = (None, None, None);
+        (self.after, self.bytes_after, self.read_us_after) = (self.now.clone(), self.bytes_now, self.read_us_now);
+        self.relies_on.clear();
+        self.notes.clear();
+    }
 }
 
 impl Rule {
@@ -254,7 +268,8 @@ fn choose_in(population: &Population<'_>, aims: &Aims, coding: Option<&Coding>, 
     let base = aims.model.clone().with_limits(aims.limits);
     let (now, read_us_now) = scales.weigh_plain(&base);
     let mut choice = report::left(&base, now.clone(), read_us_now);
-    if population.keys < LEAST_KEYS || members.is_empty() {
+    let are_large = members::are_large(&members);
+    if population.keys < LEAST_KEYS && !are_large || members.is_empty() {
         choice.verdict = Verdict::Leave(report::few(population.keys));
         return choice;
     }
@@ -272,8 +287,16 @@ fn choose_in(population: &Population<'_>, aims: &Aims, coding: Option<&Coding>, 
     if growth < aims.growth {
         choice.notes.push(report::less_growth(growth));
     }
-    let search =
-        Search { scales: &scales, quick, model: &model, limits: lengths, growth, table, by_slot: aims.by_slot };
+    let search = Search {
+        scales: &scales,
+        quick,
+        model: &model,
+        limits: lengths,
+        growth,
+        table,
+        by_slot: aims.by_slot,
+        are_large,
+    };
     Decision { aims, base: &base, search: &search }.decide(choice)
 }
 

@@ -2,6 +2,7 @@
 
 use keyfold_core::memory::{Limits, Model};
 use keyfold_core::placement::Placement;
+use keyfold_core::record::FEWEST_IN_PARTS;
 use keyfold_core::template::Template;
 
 use super::candidates::{Search, Way};
@@ -255,6 +256,14 @@ pub(super) fn notes(way: &Way, growth: f64) -> Vec<String> {
     if way.weighed.spilled_share > 0.0 {
         let limit = way.rule.value_limit;
         notes.push(format!("{} of the values are over {limit} bytes, and spilled", share(way.weighed.spilled_share)));
+    }
+    if way.weighed.in_parts_share > 0.0 {
+        let limit = way.rule.value_limit;
+        notes.push(format!(
+            "{} of them have more than {FEWEST_IN_PARTS} members and are over {limit} bytes: these lie in parts, where a command on a \
+             member takes the server some microseconds",
+            share(way.weighed.in_parts_share)
+        ));
     }
     if way.weighed.plain_share > 0.0 {
         let limit = way.rule.field_limit;

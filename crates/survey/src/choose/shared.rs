@@ -227,6 +227,7 @@ impl<'p> Group<'p> {
             growth,
             table: None,
             by_slot: true,
+            are_large: false,
         };
         let relies_on = report::settings(aims, &search, &way);
         let percent = |bytes: u64| saving(now, bytes) * 100.0;

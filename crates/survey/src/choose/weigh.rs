@@ -28,6 +28,9 @@ const SPILL_NAME_BYTES: u64 = 6 + 11 + 1;
 /// The name of a dictionary, in hexadecimal.
 const DICTIONARY_NAME_BYTES: u64 = 32;
 
+/// The server's microseconds for a command on a member in parts, in a call of its own (`docs/architecture.md`, "Neighbours").
+const PARTS_US: f64 = 12.0;
+
 /// A key's share of the table that finds it: 8 to 16 bytes in a dict, 9 to 18 in Valkey's hashtable.
 const TABLE_SHARE_BYTES: f64 = 12.0;
 /// Where a sample has so much of what was seen, it has all.
@@ -114,6 +117,8 @@ pub(super) struct Weighed {
     pub(super) read_us: f64,
     /// The share of keys whose value is spilled, and of those that stay plain for their field's length.
     pub(super) spilled_share: f64,
+    /// The share of sets or hashes whose members lie in parts.
+    pub(super) in_parts_share: f64,
     pub(super) plain_share: f64,
     /// The share of those whose id can't be divided by a *count*; they have buckets of their own.
     pub(super) whole_share: f64,
@@ -242,7 +247,12 @@ impl Scales<'_, '_> {
             let member = &self.members[place.member as usize];
             let spills = member.stored.len() > rule.value_limit;
             let stored = if spills { member.pointer } else { member.stored };
-            if spills {
+            if spills && let Some(parts) = member.in_parts {
+                sum.footprint.keys += parts.keys as f64;
+                sum.footprint.content_bytes += parts.bytes as f64;
+                sum.us += PARTS_US;
+                sum.in_parts += 1.0;
+            } else if spills {
                 let slot = rule.placement.is_by_slot().then(|| Slot::of(member.key));
                 let name_bytes = SPILL_NAME_BYTES + tag_bytes(slot) + member.key.len() as u64;
                 sum.add(model.string_bytes(name_bytes, member.content, false), slot, member.key);
@@ -346,6 +356,7 @@ struct Sum {
     keys: f64,
     us: f64,
     spilled: f64,
+    in_parts: f64,
     plain: f64,
     whole: f64,
 }
@@ -377,6 +388,7 @@ impl Sum {
             fill: Fill::new(self.fills),
             read_us: self.us / counted,
             spilled_share: self.spilled / counted,
+            in_parts_share: self.in_parts / counted,
             plain_share: self.plain / counted,
             whole_share: self.whole / counted,
         }

@@ -18,6 +18,8 @@ const MOST: usize = 40_000;
 const SAMPLES_BYTES: u64 = 16 << 20;
 /// A shorter value is hardly worth a byte that names its codec.
 const SHORTEST_BYTES: u64 = 4;
+/// Longer sets and hashes of many members are in no field.
+const LONGEST_PACKED_BYTES: u64 = 8192;
 /// Independent of what keys are sampled by.
 const SEED: u64 = 4;
 
@@ -93,7 +95,9 @@ pub fn wanted(sample: &[SampledKey], most_bytes: u64) -> Vec<&SampledKey> {
 
 /// Whether a codec could have the value.
 fn has_text(sampled: &SampledKey) -> bool {
-    matches!(sampled.value, ValueShape::Bytes(SHORTEST_BYTES..=LONGEST_BYTES))
+    // Members in parts are stored as they are.
+    let longest = if sampled.in_parts.is_some() { LONGEST_PACKED_BYTES } else { LONGEST_BYTES };
+    matches!(sampled.value, ValueShape::Bytes(len) if (SHORTEST_BYTES..=longest).contains(&len))
 }
 
 #[cfg(test)]
@@ -106,6 +110,7 @@ mod tests {
             value,
             has_expiry: false,
             plain_bytes: None,
+            in_parts: None,
         };
         (0..keys).map(sampled).collect()
     }

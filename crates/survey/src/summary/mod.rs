@@ -12,6 +12,7 @@ pub use elements::{Elements, HandMade};
 pub use sizes::Sizes;
 
 use crate::family::{Hole, Split, Tally};
+use crate::in_parts::InParts;
 use crate::observation::{Content, Encoding, Kind, Observation, Sampled};
 use crate::remedy::Tables;
 use crate::sample::{Block, BlockSample, PlainAndPacked};
@@ -61,8 +62,9 @@ pub struct Summary {
     pub values: Sizes,
     /// What hashes, sets and lists hold.
     pub elements: Elements,
-    /// How many sets and hashes were read whole.
-    pub read_whole: u64,
+    /// Of how many sets and hashes it is known what they take folded: they were read whole, or some of their members were.
+    pub foldable: u64,
+    parts: InParts,
     /// What of them are hashtables.
     pub(crate) tables: Tables,
     /// Examples.
@@ -86,7 +88,8 @@ impl Default for Summary {
             stored: BTreeMap::new(),
             values: Sizes::default(),
             elements: Elements::default(),
-            read_whole: 0,
+            foldable: 0,
+            parts: InParts::default(),
             tables: Tables::default(),
             examples: Vec::new(),
             sample: BlockSample::new(SAMPLE_BYTES),
@@ -113,7 +116,7 @@ impl Summary {
             self.elements.add(observation);
             self.tables.add(model, observation, bytes);
             if observation.kind.collection().is_some() {
-                self.add_collection(observation, split, bytes);
+                self.add_collection(model, observation, split, bytes);
             }
         }
         self.add_example(observation);
@@ -131,13 +134,14 @@ impl Summary {
         }
     }
 
-    fn add_collection(&mut self, observation: &Observation, split: &Split<'_>, plain: u64) {
-        let Observation { key, members, has_expiry, .. } = observation;
-        self.read_whole += u64::from(members.is_some());
+    fn add_collection(&mut self, model: &Model, observation: &Observation, split: &Split<'_>, plain: u64) {
+        let Observation { key, has_expiry, .. } = observation;
+        let folded = self.parts.folded(model, observation);
+        self.foldable += u64::from(folded.is_some());
         if key.len() <= LONGEST_SAMPLED_KEY {
-            // One that wasn't read would be spilled, and be about as long then as it is now.
-            let packed = members.as_ref().map_or(plain, |members| members.packed().len() as u64);
-            let bytes = PlainAndPacked { plain, packed };
+            // One of which nothing is known would be spilled, and be about as long then as it is now.
+            let (packed, in_parts) = folded.unwrap_or((plain, None));
+            let bytes = PlainAndPacked { plain, packed, in_parts };
             self.sample.offer_collection(split.block(self.blocks, key), key, bytes, *has_expiry);
             self.even.offer_collection(Block::of_bytes(key), key, bytes, *has_expiry);
             self.settle();
@@ -220,7 +224,7 @@ impl Tally for Summary {
         }
         self.values.merge(other.values);
         self.elements.merge(other.elements);
-        self.read_whole += other.read_whole;
+        self.foldable += other.foldable;
         self.tables.merge(other.tables);
         self.examples.extend(other.examples);
         self.examples.sort_by_key(|example| (example.value.is_none(), example.hash));

@@ -36,6 +36,7 @@ impl Family {
             value: ValueShape::of(value),
             has_expiry: false,
             plain_bytes: None,
+            in_parts: None,
         };
         let sample = records.iter().map(sampled).collect();
         Self { template: Template::parse("k:{id:int}").unwrap(), records, sample }

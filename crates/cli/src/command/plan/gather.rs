@@ -15,6 +15,7 @@ use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::advice;
 use keyfold_survey::codec::Coding;
+use keyfold_survey::in_parts::InParts;
 use keyfold_survey::observation::{Content, Kind, Observation};
 use keyfold_survey::population::{Blocks, Population, SampledKey};
 use keyfold_survey::remedy::{REWRITTEN, Remedy};
@@ -240,7 +241,7 @@ impl Gathering {
                 let others: f64 = families.iter().map(|family| family.keys.value - placeable(family)).sum();
                 if others >= 0.5 {
                     notes.push(format!(
-                        "{} keys of other types than strings and small sets and hashes stay as they are",
+                        "{} keys of other types than strings, sets and hashes stay as they are",
                         decimals(others, 0)
                     ));
                 }
@@ -311,7 +312,7 @@ fn found(family: FamilyFindings, remedied: Remedied<'_>) -> Option<Gathered> {
 }
 
 fn offer(families: &mut [Growing], observation: &Observation, model: &Model) {
-    let Observation { key, kind, content, has_expiry, members, .. } = observation;
+    let Observation { key, kind, content, has_expiry, .. } = observation;
     for family in families {
         let mut parts = Parts::new();
         if family.template.begins(key) && family.template.parse_key(key, &mut parts) {
@@ -328,10 +329,12 @@ fn offer(families: &mut [Growing], observation: &Observation, model: &Model) {
                 for (sample, block) in blocks {
                     sample.offer(block, key, *value, *has_expiry);
                 }
-            } else if let (Some(kind), Some(members)) = (kind.collection(), members) {
+            } else if let (Some(kind), Some((packed, in_parts))) =
+                (kind.collection(), family.parts.folded(model, observation))
+            {
                 *family.collections.entry(kind).or_default() += 1;
                 let plain = survey::bytes_of(model, observation);
-                let bytes = PlainAndPacked { plain, packed: members.packed().len() as u64 };
+                let bytes = PlainAndPacked { plain, packed, in_parts };
                 for (sample, block) in blocks {
                     sample.offer_collection(block, key, bytes, *has_expiry);
                 }
@@ -346,8 +349,9 @@ struct Growing {
     template: Template,
     blocks: Blocks,
     strings: u64,
-    /// Small sets or hashes, by type.
+    /// Sets or hashes, by type.
     collections: BTreeMap<CollectionKind, u64>,
+    parts: InParts,
     sample: BlockSample,
     even: BlockSample,
 }
@@ -357,13 +361,14 @@ impl Growing {
         let int = template.placeholders().iter().position(|part| part.kind.is_int());
         let blocks = int.map_or(Blocks::Keys, Blocks::Ids);
         let (sample, even) = (BlockSample::new(SAMPLE_BYTES), BlockSample::new(EVEN_BYTES));
-        Self { template, blocks, strings: 0, collections: BTreeMap::new(), sample, even }
+        let (collections, parts) = (BTreeMap::new(), InParts::default());
+        Self { template, blocks, strings: 0, collections, parts, sample, even }
     }
 
     /// The family, where `share` of the server's keys was seen, `by_slot` or one by one; none where no key was. Of keys of
     /// several types it is those of the most frequent one.
     fn finish(self, share: f64, by_slot: bool) -> Option<Gathered> {
-        let Self { template, blocks, strings, collections, sample, even } = self;
+        let Self { template, blocks, strings, collections, sample, even, .. } = self;
         let most = collections.iter().max_by_key(|(_, keys)| **keys).filter(|(_, keys)| **keys > strings);
         let (collection, keys) = most.map_or((None, strings), |(kind, keys)| (Some(*kind), *keys));
         // Which of sets and hashes a sampled key is, the sample doesn't say.

@@ -106,9 +106,9 @@ impl Observer {
         let kind = kind_of(value.kind);
         let usage_bytes = self.usage.take(key.len() as u64, value, has_expiry);
         let is_small = usage_bytes <= READ_WHOLE_BYTES;
-        // Of most large ones nobody looks at what was kept.
-        let kept = if looks_into || is_small { kept.into_collection(kind) } else { None };
-        let sampled = kept.as_ref().filter(|_| looks_into);
+        let kept = kept.into_collection(kind);
+        // What a large one would take in parts is told by some of its elements.
+        let sampled = kept.as_ref().filter(|_| looks_into || self.sample_every > 0 && !is_small);
         let sample = sampled.map(|(collection, _)| Sampled::of(collection, ELEMENTS_KEPT));
         let members = kept.filter(|(_, is_whole)| *is_whole && is_small).map(|(collection, _)| collection);
         Observation {

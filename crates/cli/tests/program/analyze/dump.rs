@@ -87,11 +87,11 @@ fn a_dump_has_the_families_numbers_and_advice_of_the_live_walk() {
             for same in ["count", "advice", "ttl_share", "stored", "value_bytes", "elements"] {
                 assert_eq!(one[same], other[same], "{name}: {same} of {template}");
             }
-            // Two placements may be as good as each other: which is chosen depends on how fast codecs were just then.
+            // Two ways may be about as good as each other: which is chosen depends on how fast codecs were just then.
             let chosen = |family: &Value| family["fold"]["chosen"]["bytes"].as_f64();
             match (chosen(one), chosen(other)) {
                 (Some(live), Some(read)) => {
-                    assert!((read / live - 1.0).abs() < 0.06, "{name}: {template} {} {}", one["fold"], other["fold"]);
+                    assert!((read / live - 1.0).abs() < 0.15, "{name}: {template} {} {}", one["fold"], other["fold"]);
                 }
                 (live, read) => assert_eq!(live, read, "{name}: {template}"),
             }

@@ -4,7 +4,7 @@ use keyfold_core::resp::write_command;
 use keyfold_testkit::random::Random;
 use serde_json::Value;
 
-use super::codecs::prove;
+use super::codecs::{prove, prove_within};
 use super::{BATCH, Server, TempDir, family, out, planned, run, servers, succeed};
 
 /// Sends commands in one go; none of them may fail.
@@ -98,6 +98,53 @@ fn the_layout_folds_what_it_was_planned_for() {
         let promised = number(&report, "/memory/after_bytes");
         assert!((promised / taken - 1.0).abs() < 0.02, "{}: {promised} {taken}", binary.name());
         assert_eq!(number(&analyzed, "/walk/logical_keys"), 18_000.0);
+    }
+}
+
+/// Followers, of whom some have many, carts of many fields, and rooms of many people. How full tables are, and whether they are being
+/// moved to larger ones, depends on how many come at once.
+fn large(server: &Server) {
+    let mut random = Random::new(8);
+    let members = |random: &mut Random, count: u64| -> Vec<String> {
+        (0..count).map(|_| random.below(1 << 40).to_string()).collect()
+    };
+    let add = |id: u64, count: u64, random: &mut Random| {
+        let all = members(random, count);
+        send(server, all.chunks(500).map(|some| words(&format!("SADD followers:{id} {}", some.join(" ")))));
+    };
+    for id in 0..300 {
+        let count = if id % 20 == 0 { 9000 } else { 1 + random.below(30) };
+        add(id, count, &mut random);
+    }
+    for id in 0..12 {
+        let fields: Vec<String> =
+            (0..2500).map(|_| format!("item{:07} {}", random.below(10_000_000), random.below(1_000_000))).collect();
+        send(server, fields.chunks(250).map(|some| words(&format!("HSET cart:{id} {}", some.join(" ")))));
+    }
+    for id in 0..20 {
+        let texts: Vec<String> = (0..1500).map(|_| letters(&mut random, 24)).collect();
+        let room = letters(&mut Random::new(id), 9);
+        send(server, texts.chunks(500).map(|some| words(&format!("SADD room:{room} {}", some.join(" ")))));
+    }
+}
+
+#[test]
+fn large_ones_lie_in_parts_and_take_what_is_promised() {
+    for binary in servers() {
+        let server = binary.start(&[]).unwrap();
+        large(&server);
+        let report = prove_within(0.05, &binary, &server, "large sets and hashes", &[]);
+        for (keys, kind, times) in
+            [("followers:{id:int}", "set", 3.0), ("cart:{id:int}", "hash", 2.0), ("room:{", "set", 1.2)]
+        {
+            let families = report["families"].as_array().unwrap();
+            let found = families.iter().find(|one| one["keys"].as_str().unwrap().starts_with(keys)).unwrap();
+            assert_eq!(found["advice"], "fold", "{}: {report:#}", binary.name());
+            assert!(found["placement"].as_str().unwrap().ends_with(&format!(", type = \"{kind}\"")), "{found:#}");
+            assert!(found["notes"].to_string().contains("lie in parts"), "{found:#}");
+            let bytes = |of: &str| found[of].as_f64().unwrap();
+            assert!(bytes("bytes") / bytes("after_bytes") > times, "{}: {found:#}", binary.name());
+        }
     }
 }
 

@@ -101,7 +101,20 @@ pub fn read_parts_command(bucket: &[u8], field: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(args.into_iter().map(<[u8]>::to_vec).collect())
 }
 
-/// What such a command finds.
+/// The text of the script on members in parts, for tools that call it by its hash.
+pub const PARTS_SCRIPT: &str = SCRIPT.source;
+
+/// The command that asks whether this member is in the collection in parts in this field of a bucket, for tools; the server has to have
+/// the script.
+pub fn find_in_parts_command(bucket: &[u8], field: &[u8], member: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let head = part_head(Layout::origin_of(bucket)?);
+    let mut args: Vec<&[u8]> = vec![b"EVALSHA", SCRIPT.sha];
+    args.extend(begin(bucket, field, &head, false, b""));
+    args.extend([&b"HAS"[..], b"1", member]);
+    Some(args.into_iter().map(<[u8]>::to_vec).collect())
+}
+
+/// What a command that reads all members finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InParts {
     /// All members, and what is stored in the field by now.

@@ -12,8 +12,13 @@ struct Family {
 
 impl Family {
     fn new(template: &str, keys: u64, key: impl Fn(u64) -> String, value: ValueShape) -> Self {
-        let sampled =
-            |i| SampledKey { key: key(i).into_bytes().into(), value, has_expiry: i % 4 == 0, plain_bytes: None };
+        let sampled = |i| SampledKey {
+            key: key(i).into_bytes().into(),
+            value,
+            has_expiry: i % 4 == 0,
+            plain_bytes: None,
+            in_parts: None,
+        };
         Self { template: Template::parse(template).unwrap(), keys, sample: (0..keys).map(sampled).collect() }
     }
 

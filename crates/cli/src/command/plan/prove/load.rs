@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use keyfold_core::collection::{Collection, CollectionKind};
 use keyfold_core::dialect::Dialect;
+use keyfold_core::exchange::find_in_parts_command;
 use keyfold_core::layout::Layout;
 use keyfold_core::memory::ValueShape;
-use keyfold_core::record::{SetsAs, physical_read};
+use keyfold_core::record::{Content, SetsAs, physical_read};
 use keyfold_report::progress::Progress;
 use keyfold_server::{Commands, Server};
 use keyfold_survey::population::SampledKey;
@@ -18,6 +19,10 @@ use crate::scan::{Values, packed};
 pub(super) const PIPELINE: usize = 500;
 /// When keys that expire do: long after the proof.
 const EXPIRES_AT_MS: i64 = 2_000_000_000_000;
+/// Words of one command, an even number: fields come with their values.
+const WORDS: usize = 500;
+/// Packed values come from whoever has packed them here.
+const UNPACKS_NOT: &str = "what was read doesn't unpack";
 /// Neighbours in the sample are read far apart: a step that shares no factor with most numbers of keys.
 const READ_STEP: usize = 7919;
 
@@ -33,7 +38,7 @@ pub(super) struct Loaded<'k> {
 pub(super) struct Load<'k> {
     keys: &'k [Loaded<'k>],
     layout: &'k Layout,
-    /// Of those that lie plain as sets and hashes a member that is there, in the middle.
+    /// Of those that lie plain as sets and hashes, or in parts, a member that is there, in the middle.
     members: BTreeMap<usize, Vec<u8>>,
 }
 
@@ -108,14 +113,18 @@ impl<'k> Load<'k> {
                 let expires_at_ms = has_expiry.then_some(EXPIRES_AT_MS);
                 let place = self.layout.locate(key).place();
                 if collection.is_some() && place.is_none() {
-                    let collection = Collection::unpack(value).context("what was read doesn't unpack")?;
-                    self.members.insert(index, write_plain(key, &collection, expires_at_ms, &mut commands));
+                    let collection = Collection::unpack(value).context(UNPACKS_NOT)?;
+                    self.members.insert(index, member_of(&collection));
+                    write_plain(key, &collection, expires_at_ms, &mut commands);
                     continue;
                 }
                 let writes = self.layout.physical_writes(sets, place.as_ref(), key, value, expires_at_ms, || {
                     nonce += 1;
                     nonce
                 });
+                if writes.beside.iter().any(|write| matches!(write.content, Content::Members(_))) {
+                    self.members.insert(index, member_of(&Collection::unpack(value).context(UNPACKS_NOT)?));
+                }
                 writes.iter().for_each(|write| write.command(|args| commands.push(args)));
             }
             server.query_all::<()>(&commands).context("can't load keys to prove the plan with")?;
@@ -134,9 +143,13 @@ impl<'k> Load<'k> {
             for index in chunk {
                 let Loaded { sampled: SampledKey { key, .. }, collection } = &keys[*index];
                 let place = self.layout.locate(key).place();
-                match (collection, self.members.get(index)) {
-                    (Some(CollectionKind::Set), Some(member)) => commands.push(&[b"SISMEMBER", key, member]),
-                    (Some(CollectionKind::Hash), Some(field)) => commands.push(&[b"HGET", key, field]),
+                match (collection, self.members.get(index), &place) {
+                    (_, Some(member), Some(place)) => {
+                        let find = find_in_parts_command(&place.physical, &place.field, member).unwrap_or_default();
+                        commands.push(&find.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                    }
+                    (Some(CollectionKind::Set), Some(member), None) => commands.push(&[b"SISMEMBER", key, member]),
+                    (Some(CollectionKind::Hash), Some(field), None) => commands.push(&[b"HGET", key, field]),
                     _ => commands.push(&physical_read(place.as_ref(), key)),
                 }
             }
@@ -146,16 +159,21 @@ impl<'k> Load<'k> {
     }
 }
 
-/// Writes a set or hash under its own name; a member in its middle.
-fn write_plain(key: &[u8], collection: &Collection, expires_at_ms: Option<i64>, commands: &mut Commands) -> Vec<u8> {
+/// Writes a set or hash under its own name.
+fn write_plain(key: &[u8], collection: &Collection, expires_at_ms: Option<i64>, commands: &mut Commands) {
     let (command, texts): (&[u8], Vec<&[u8]>) = match collection {
         Collection::Set(set) => (b"SADD", set.iter().collect()),
         Collection::Hash(hash) => (b"HSET", hash.iter().flat_map(|(name, field)| [name, &field.value]).collect()),
     };
-    commands.push(&[&[command, key], texts.as_slice()].concat());
+    // A table that is filled in one go is larger from the start.
+    texts.chunks(WORDS).for_each(|some| commands.push(&[&[command, key], some].concat()));
     if let Some(at) = expires_at_ms {
         commands.push(&[b"PEXPIREAT", key, at.to_string().as_bytes()]);
     }
+}
+
+/// The member or field in the middle.
+fn member_of(collection: &Collection) -> Vec<u8> {
     let middle = match collection {
         Collection::Set(set) => set.get(set.len() / 2),
         Collection::Hash(hash) => hash.get_index(hash.len() / 2).map(|(name, _)| name),
