@@ -1,9 +1,11 @@
 //! The promise of a choice, held against the core's own placement of every key.
 
 use std::collections::HashMap;
+use std::num::NonZero;
 
+use keyfold_core::collection::CollectionKind;
 use keyfold_core::layout::{Layout, Located};
-use keyfold_core::memory::{Limits, Model, Placed, Server, ValueShape};
+use keyfold_core::memory::{Limits, Model, PartsCost, Placed, Server, ValueShape};
 use keyfold_core::template::Template;
 use keyfold_testkit::random::Random;
 
@@ -424,4 +426,65 @@ fn six_keys_a_slot_are_folded_into_one_bucket_each() {
     assert_eq!(choice.rule.placement.as_count().map(keyfold_core::placement::Count::count), Some(1));
     assert!(choice.notes.iter().any(|note| note.contains("a bucket of its own, of 6.1 entries")), "{:?}", choice.notes);
     assert!(choice.saving() > 0.5, "{}", choice.saving());
+}
+
+/// A set of so many bytes, packed, and in parts where it may lie so.
+fn set(key: String, packed: u64, plain: u32, in_parts: Option<PartsCost>) -> SampledKey {
+    SampledKey {
+        key: key.into_bytes().into(),
+        value: ValueShape::Bytes(packed),
+        has_expiry: false,
+        plain_bytes: NonZero::new(plain),
+        in_parts: in_parts.map(Box::new),
+    }
+}
+
+fn chosen_for(template: &str, sample: &[SampledKey]) -> Choice {
+    let template = Template::parse(template).unwrap();
+    let population = Population {
+        template: &template,
+        collection: Some(CollectionKind::Set),
+        keys: sample.len() as u64,
+        sample,
+        blocks: Blocks::Keys,
+        kept: 1.0,
+        within: 1.0,
+        slots_seen: 1.0,
+    };
+    let server = Server::redis(7, 0);
+    choose(&population, &Aims::new(Model::for_server(server), server, Limits::default()))
+}
+
+const IN_PARTS: PartsCost = PartsCost { keys: 20, bytes: 24_000 };
+
+#[test]
+fn a_few_large_sets_are_folded_and_a_few_small_ones_are_not() {
+    for (template, key) in [("room:{id:int}", "room:"), ("room:{name}", "room:of-")] {
+        let large: Vec<_> = (0..20).map(|i| set(format!("{key}{i}"), 40_000, 330_000, Some(IN_PARTS))).collect();
+        let choice = chosen_for(template, &large);
+        assert_eq!(choice.verdict, Verdict::Fold, "{template}");
+        assert!(choice.rule.value_limit <= 1024 && choice.after.keys >= 20.0 * 20.0, "{choice:?}");
+        let promised = 20.0 * 24_000.0;
+        assert!((promised..promised * 1.05).contains(&(choice.bytes_after as f64)), "{}", choice.bytes_after);
+        let small: Vec<_> = (0..20).map(|i| set(format!("{key}{i}"), 600, 4000, Some(IN_PARTS))).collect();
+        assert!(matches!(chosen_for(template, &small).verdict, Verdict::Leave(_)), "{template}");
+    }
+}
+
+#[test]
+fn small_sets_beside_large_ones_stay_in_their_buckets() {
+    let sets: Vec<_> = (0..1000)
+        .map(|i| match i % 10 {
+            0 => set(format!("tags:{i}"), 40_000, 330_000, Some(IN_PARTS)),
+            _ => set(format!("tags:{i}"), 120 + i % 60, 900, None),
+        })
+        .collect();
+    let choice = chosen_for("tags:{id:int}", &sets);
+    assert_eq!(choice.verdict, Verdict::Fold);
+    assert!((180..=1024).contains(&choice.rule.value_limit), "{:?}", choice.rule);
+    assert!(
+        choice.notes.iter().any(|note| note.starts_with("10.00 % of them have more than 32 members")),
+        "{choice:?}"
+    );
+    assert!(!choice.notes.iter().any(|note| note.contains("spilled")), "{:?}", choice.notes);
 }
