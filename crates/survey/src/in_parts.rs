@@ -52,24 +52,22 @@ struct Each {
 }
 
 impl InParts {
-    /// What a set or hash takes folded: how long it is packed, and in parts where it may lie so; none where none of its members is
-    /// known.
+    /// What a set or hash takes folded: how long it is packed, and in parts where it may lie so; none where too little of it is known,
+    /// or a large one can't lie in parts.
     pub fn folded(&mut self, model: &Model, observation: &Observation) -> Option<(u64, Option<PartsCost>)> {
         let Observation { key, kind, content, members, .. } = observation;
-        let (kind, shapes) = (kind.collection()?, shapes(observation));
-        let count = match (members, content) {
-            (Some(members), _) => members.len() as u64,
-            (None, Content::Elements(count)) if !shapes.is_empty() => *count,
-            _ => return None,
-        };
-        let packed = members.as_ref().map_or_else(
-            || {
-                shapes.iter().map(|(name, value)| name.len() + value.len() + 2).sum::<u64>() * count
-                    / shapes.len() as u64
-            },
-            |members| members.packed().len() as u64,
-        );
-        Some((packed, self.cost(model, kind, key.len() as u64, count, &shapes)))
+        let (kind, key_len) = (kind.collection()?, key.len() as u64);
+        if let Some(members) = members {
+            let (packed, count) = (members.packed().len() as u64, members.len() as u64);
+            return Some(match members.len() <= FEWEST_IN_PARTS {
+                true => (packed, None),
+                false => (packed, self.cost(model, kind, key_len, count, &shapes(observation))),
+            });
+        }
+        let (Content::Elements(count), shapes) = (content, shapes(observation)) else { return None };
+        let cost = self.cost(model, kind, key_len, *count, &shapes)?;
+        let lengths = shapes.iter().map(|(name, value)| name.len() + value.len() + 2).sum::<u64>();
+        Some((lengths * count / shapes.len() as u64, Some(cost)))
     }
 
     /// What such a collection of so many members takes in parts, of which these are known; none where it would be kept as one value.
@@ -179,6 +177,7 @@ mod tests {
     use keyfold_core::memory::Server;
 
     use super::*;
+    use crate::observation::{Encoding, Kind, Sampled};
 
     fn shapes(texts: &[&str]) -> Vec<Shape> {
         texts.iter().map(|text| (ValueShape::of(text.as_bytes()), ValueShape::Bytes(0))).collect()
@@ -202,6 +201,35 @@ mod tests {
             let off = found.bytes as f64 / whole.bytes as f64 - 1.0;
             assert!(off.abs() < 0.03, "{kind} of {members}: {found:?} instead of {whole:?}");
         }
+    }
+
+    fn observed(count: u64, sample: Option<Sampled>, members: Option<Collection>) -> Observation {
+        Observation {
+            key: b"a:1"[..].into(),
+            kind: Kind::Set,
+            encoding: Encoding::Hashtable,
+            content: Content::Elements(count),
+            usage_bytes: None,
+            has_expiry: false,
+            sample,
+            members,
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_not_known_and_of_large_ones_before_a_cluster() {
+        let model = Model::for_server(Server::redis(8, 0));
+        let folded = |model: &Model, key: &Observation| InParts::default().folded(model, key);
+        let some = || Some(Sampled::Members(vec![b"member-1"[..].into(), b"member-22"[..].into()]));
+        let large = observed(5000, some(), None);
+        let (packed, parts) = folded(&model, &large).unwrap();
+        assert_eq!((packed, parts.is_some()), (5000 * (8 + 9 + 4) / 2, true));
+        assert_eq!(folded(&model.clone().in_cluster_mode(true), &large), None);
+        assert_eq!(folded(&model, &observed(5000, None, None)), None);
+        assert_eq!(folded(&model, &observed(20, some(), None)), None, "a few long ones are one value");
+        let whole = Collection::of_texts(CollectionKind::Set, vec![b"a".to_vec(), b"b".to_vec()]);
+        let packed = whole.packed().len() as u64;
+        assert_eq!(folded(&model, &observed(2, None, Some(whole))), Some((packed, None)));
     }
 
     #[test]

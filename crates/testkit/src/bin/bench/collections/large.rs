@@ -15,23 +15,30 @@ use crate::report::Report;
 const LAYOUT: &str = "[[namespace]]\nkeys = 'big:{id:int}'\ntype = 'set'\nbucket = { span = 8 }\nvalue_limit = 64\n\
      [[namespace]]\nkeys = 'wide:{id:int}'\ntype = 'hash'\nbucket = { span = 8 }\nvalue_limit = 64\n";
 
+/// So many are written and removed again before: enough that they lie in parts, by the scripts that all others will go by.
+const FIRST_MEMBERS: u64 = 300;
+
 /// A made-up collection, by the command that adds a member.
 struct Family {
     name: &'static str,
+    key: &'static str,
     add: fn(u64, &mut Random) -> Vec<String>,
 }
 
 const FAMILIES: [Family; 3] = [
     Family {
         name: "set of integers of 8 digits",
+        key: "big:1",
         add: |number, _| ["SADD", "big:1", &(10_000_000 + number * 397).to_string()].map(str::to_owned).to_vec(),
     },
     Family {
         name: "set of texts of 24 letters",
+        key: "big:1",
         add: |_, random| ["SADD", "big:1", &letters(24, random)].map(str::to_owned).to_vec(),
     },
     Family {
         name: "hash of item1234567 → integer",
+        key: "wide:1",
         add: |number, random| {
             let (field, value) = (format!("item{:07}", 1_000_000 + number), random.below(1_000_000).to_string());
             ["HSET", "wide:1", &field, &value].map(str::to_owned).to_vec()
@@ -65,19 +72,17 @@ pub(super) fn measure(binary: &Binary, options: &Options, report: &mut Report) -
     if redis_benchmark::is_there() { speed(binary, options, members, report) } else { Ok(()) }
 }
 
-/// `used_memory` over members, when those who wrote them are gone.
+/// `used_memory` over members. What keyfold's connections and scripts take is there before.
 fn weigh(binary: &Binary, family: &Family, members: u64, folded: bool) -> anyhow::Result<f64> {
     let server = binary.start(&[])?;
-    let mut looking = Server::connect(&server.url().parse::<ServerAddress>()?.into())?;
-    let before = memory::settled(|| looking.used_memory())?;
-    let mut proxy = None;
-    if folded {
-        proxy = Some(Proxy::start(&server, LAYOUT)?);
-    }
+    let proxy = folded.then(|| Proxy::start(&server, LAYOUT)).transpose()?;
     let url = proxy.as_ref().map_or_else(|| server.url(), Proxy::url);
+    let mut looking = Server::connect(&server.url().parse::<ServerAddress>()?.into())?;
     let mut client = Server::connect(&url.parse::<ServerAddress>()?.into())?;
+    super::write(&mut client, FIRST_MEMBERS, family.add)?;
+    client.ask::<u64>(&[b"DEL", family.key.as_bytes()])?;
+    let before = memory::settled(|| looking.used_memory())?;
     super::write(&mut client, members, family.add)?;
-    drop((client, proxy));
     let grown = memory::settled(|| looking.used_memory())?.saturating_sub(before);
     #[expect(clippy::cast_precision_loss, reason = "bytes of a test's data stay far below 2⁵³")]
     Ok(grown as f64 / members as f64)
