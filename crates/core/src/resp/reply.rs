@@ -248,12 +248,6 @@ impl<'a> Elements<'a> {
         self.left == 0
     }
 
-    /// The elements that are left, each as it came.
-    pub(crate) fn raws(self) -> impl Iterator<Item = &'a [u8]> {
-        let mut left = self;
-        std::iter::from_fn(move || left.next_raw())
-    }
-
     /// The bytes of the next element, just as they came.
     pub fn next_raw(&mut self) -> Option<&'a [u8]> {
         self.left = self.left.checked_sub(1)?;

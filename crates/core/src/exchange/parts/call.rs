@@ -60,23 +60,31 @@ impl Listing {
         })
     }
 
+    /// What the script is asked for: how many members there may be, and the command that reads of fields what is wanted, where that
+    /// isn't all.
+    fn words(self) -> Vec<Vec<u8>> {
+        let most = MOST_MEMBERS.to_string().into_bytes();
+        match self {
+            Self::Members | Self::Fields => vec![most],
+            Self::Names => vec![most, b"HKEYS".to_vec()],
+            Self::Values => vec![most, b"HVALS".to_vec()],
+        }
+    }
+
+    /// How many texts each member is.
+    fn texts_each(self) -> usize {
+        if self == Self::Fields { 2 } else { 1 }
+    }
+
     /// Answers with the parts' texts, as they came.
     fn answer(self, parts: &[Elements<'_>], answer: &mut Answer<'_>) {
         let texts = parts.iter().map(Elements::len).sum::<usize>();
         match self {
             Self::Members => answer.set(texts),
             Self::Fields => answer.map(texts / 2),
-            Self::Names | Self::Values => answer.array(texts / 2),
+            Self::Names | Self::Values => answer.array(texts),
         }
-        for part in parts {
-            match self {
-                Self::Members | Self::Fields => answer.raw(part.raw()),
-                Self::Names | Self::Values => {
-                    let skipped = usize::from(self == Self::Values);
-                    part.raws().skip(skipped).step_by(2).for_each(|text| answer.raw(text));
-                }
-            }
-        }
+        parts.iter().for_each(|part| answer.raw(part.raw()));
     }
 }
 
@@ -157,10 +165,7 @@ impl PartsCall {
                 (what, words, Reading::Excerpt(excerpt))
             }
             None => match Listing::of(command.name) {
-                Some((of, listing)) => {
-                    let most = MOST_MEMBERS.to_string().into_bytes();
-                    (of == kind).then_some(("ALL", vec![most], Reading::All(listing)))?
-                }
+                Some((of, listing)) => (of == kind).then_some(("ALL", listing.words(), Reading::All(listing)))?,
                 None => {
                     let (what, reading) = call_of(command.name, kind, args)?;
                     (what, args[2..].iter().map(|arg| arg.to_vec()).collect(), reading)
@@ -254,14 +259,16 @@ impl PartsCall {
                     None => Step::Unexpected,
                 }
             }
-            Reading::All(listing) => match Reply::parse(reply).ok().and_then(|reply| Parts::read(reply, self.kind)) {
-                Some(Parts::Whole { parts, .. }) => {
-                    listing.answer(&parts, &mut Answer::new(io.answer, self.protocol));
-                    Step::Done(Effect::None)
+            Reading::All(listing) => {
+                match Reply::parse(reply).ok().and_then(|reply| Parts::read(reply, self.kind, listing.texts_each())) {
+                    Some(Parts::Whole { parts, .. }) => {
+                        listing.answer(&parts, &mut Answer::new(io.answer, self.protocol));
+                        Step::Done(Effect::None)
+                    }
+                    Some(Parts::Unreadable { why, .. }) => fail(io, self.protocol, &failure(&self.args[1], &why)),
+                    Some(Parts::Changed) | None => Step::Unexpected,
                 }
-                Some(Parts::Unreadable { why, .. }) => fail(io, self.protocol, &failure(&self.args[1], &why)),
-                Some(Parts::Changed) | None => Step::Unexpected,
-            },
+            }
             Reading::As(_) | Reading::Done => Step::Unexpected,
         }
     }

@@ -38,10 +38,10 @@ pub(crate) use call::PartsCall;
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"ebb405fcf42bdd8ac0777e45b12bc9c97d525772" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"6220f648ba6c1515126bfd96e2257c681e5cb3e1" };
 
 /// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\nebb405fcf42bdd8ac0777e45b12bc9c97d525772\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n6220f648ba6c1515126bfd96e2257c681e5cb3e1\r\n";
 
 /// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
 /// [`begin`] writes behind it.
@@ -143,8 +143,8 @@ enum Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Reads the reply; none where it is none.
-    fn read(reply: Reply<'a>, kind: CollectionKind) -> Option<Self> {
+    /// Reads the reply, where each member is so many texts; none where it is none.
+    fn read(reply: Reply<'a>, kind: CollectionKind, texts_each: usize) -> Option<Self> {
         let mut found = match reply {
             Reply::Simple(b"?") => return Some(Self::Changed),
             Reply::Simple(b"damaged") => return Some(Self::Unreadable { stored: b"", why: WHY_DAMAGED.to_owned() }),
@@ -170,7 +170,7 @@ impl<'a> Parts<'a> {
                 _ => return None,
             }
         }
-        let members = parts.iter().map(Elements::len).sum::<usize>() / kind.texts_each();
+        let members = parts.iter().map(Elements::len).sum::<usize>() / texts_each;
         if is_by_header && members as u64 != header.len() {
             let why = format!(
                 "its header counts {} members, and its parts have {members}; were some removed past keyfold, or evicted?",
@@ -184,7 +184,7 @@ impl<'a> Parts<'a> {
 
 /// Reads the reply to it; none where it is none.
 pub fn read_parts(reply: Reply<'_>, kind: CollectionKind) -> Option<InParts> {
-    Some(match Parts::read(reply, kind)? {
+    Some(match Parts::read(reply, kind, kind.texts_each())? {
         Parts::Changed => InParts::Changed,
         Parts::Unreadable { stored, why } => InParts::Unreadable { stored: stored.to_vec(), why },
         Parts::Whole { stored, parts } => {

@@ -382,13 +382,14 @@ repeat
     if answer[2] <= tonumber(argv[first]) then
       -- They may have been changed after their header was seen.
       answer[2] = was_replaced and {ok = 'replaced'} or nil
+      local half = final > first and argv[final]
       for _, of in ipairs({integers, texts, outliers}) do
         local directory = of.count > 0 and call('GET', of.directory) or ''
         for index = 0, #directory - 1 do
           local depth = string.byte(directory, index + 1)
           if index < 2 ^ depth then
             local part = part_name(of, depth, index)
-            answer[#answer + 1] = (is_hash and all_of or names_of)(of, part)
+            answer[#answer + 1] = half and call(half, part) or (is_hash and all_of or names_of)(of, part)
           end
         end
       end
