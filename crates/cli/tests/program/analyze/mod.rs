@@ -129,6 +129,11 @@ fn what_analyze_advises_is_what_plan_writes() {
     for planned in families {
         let keys = planned["keys"].as_str().unwrap();
         let advised = family(&report, keys);
+        // What settings of the server save, a layout can't say: its reasons do.
+        if advised["advice"] == "set" {
+            assert!(planned["advice"] == "leave" && planned["notes"].to_string().contains("CONFIG SET"), "{planned:#}");
+            continue;
+        }
         assert_eq!(advised["advice"], planned["advice"], "{keys}: {advised:#}");
         if planned["advice"] != "leave" {
             assert_eq!(advised["fold"]["placement"], planned["placement"], "{keys}");
