@@ -141,7 +141,7 @@ impl Open {
         match () {
             () if command.starts_with(HGET) => Self::read_native(Verb::Read, HGET.len(), 1, command, at),
             () if command.starts_with(HSET) => Self::read_native(Verb::Write, HSET.len(), 2, command, at),
-            () => Self::read_call(command, at.clone()).or_else(|| Self::read_parts_call(command, at)),
+            () => Self::read_call(command, at),
         }
     }
 
@@ -155,41 +155,29 @@ impl Open {
         rest.is_empty().then_some(Self { verb, at, head_len, common_len, common_words: 2, words, commands: 1 })
     }
 
-    /// Reads a call of the script on fields, which has one command. Keyfold has written it, and it is as it should be.
+    /// Reads a call of a script, which has one command and may be joined to others. Keyfold has written it, and it is as it should be.
     fn read_call(command: &[u8], at: Range<u64>) -> Option<Self> {
-        let (head_len, words) = read_head(command)?;
-        let behind = command[head_len..].strip_prefix(FIELD_CALL)?;
+        let head_len = memchr::memchr(b'\n', &command[..command.len().min(8)])? + 1;
+        let scripts = [(SharedScript::Fields, FIELD_CALL), (SharedScript::Parts, PARTS_CALL)];
+        let (script, call) = scripts.into_iter().find(|(_, call)| command[head_len..].starts_with(call))?;
+        let words = std::str::from_utf8(command.get(1..head_len - 2)?).ok()?.parse().ok()?;
+        let behind = &command[head_len + call.len()..];
         let keys_len = bulk_len(behind)?;
-        let keys = match &behind[..keys_len] {
-            b"$1\r\n1\r\n" => 1,
-            b"$1\r\n2\r\n" => 2,
+        let mut common_len = keys_len + bucket_len(&behind[keys_len..])?;
+        // What all have in common behind the bucket.
+        let more = match (script, &behind[..keys_len]) {
+            // How long what is stored may be, and another key where there are two.
+            (SharedScript::Fields, b"$1\r\n1\r\n") => 1,
+            (SharedScript::Fields, b"$1\r\n2\r\n") => 2,
+            (SharedScript::Parts, _) if behind[common_len..].starts_with(SHARED) => SHARED_WORDS - 2,
             _ => return None,
         };
-        let mut common_len = keys_len + bucket_len(&behind[keys_len..])?;
-        // The other key, and how long what is stored may be.
-        for _ in 0..keys {
+        for _ in 0..more {
             common_len += bulk_len(behind.get(common_len..)?)?;
         }
-        let (common_len, common_words) = (FIELD_CALL.len() + common_len, 4 + keys);
-        let verb = Verb::Call(SharedScript::Fields);
+        let (common_len, common_words) = (call.len() + common_len, 4 + more);
+        let verb = Verb::Call(script);
         Some(Self { verb, at, head_len, common_len, common_words, words, commands: 1 })
-    }
-
-    /// The same of the script on parts, where others may be joined to it.
-    fn read_parts_call(command: &[u8], at: Range<u64>) -> Option<Self> {
-        let (head_len, words) = read_head(command)?;
-        let behind = command[head_len..].strip_prefix(PARTS_CALL)?;
-        // One key.
-        let keys_len = bulk_len(behind)?;
-        let mut common_len = keys_len + bucket_len(&behind[keys_len..])?;
-        let shared_at = common_len;
-        for _ in 2..SHARED_WORDS {
-            common_len += bulk_len(behind.get(common_len..)?)?;
-        }
-        let is_shared = behind[shared_at..].starts_with(SHARED);
-        let (common_len, common_words) = (PARTS_CALL.len() + common_len, 2 + SHARED_WORDS);
-        let verb = Verb::Call(SharedScript::Parts);
-        is_shared.then_some(Self { verb, at, head_len, common_len, common_words, words, commands: 1 })
     }
 
     fn common<'b>(&self, written: &'b Written<'_>) -> &'b [u8] {
@@ -223,13 +211,6 @@ impl Open {
         self.head_len = head.len();
         self.at.end = written.base + written.bytes.len() as u64;
     }
-}
-
-/// How long the head of an array of words is, and how many these are.
-fn read_head(command: &[u8]) -> Option<(usize, u32)> {
-    let head_len = memchr::memchr(b'\n', &command[..command.len().min(8)])? + 1;
-    let words = std::str::from_utf8(command.get(1..head_len - 2)?).ok()?.parse().ok()?;
-    Some((head_len, words))
 }
 
 /// The length of a bucket's name as a bulk string, which `input` begins with.
