@@ -204,10 +204,6 @@ fn large_of<'r>(
     nonce: u64,
     sets: SetsAs,
 ) -> Option<(Header, Option<i64>, Vec<PhysicalWrite<'r>>)> {
-    // While a slot moves its keys are here and there, and a script can't work on what isn't declared.
-    if place.origin.slot.is_some() {
-        return None;
-    }
     place.kind.collection()?;
     let (collection, expires_at_ms) = Collection::read_stored(stored, expires_at_ms).ok()?;
     if collection.len() <= FEWEST_IN_PARTS {

@@ -79,7 +79,7 @@ impl InParts {
         members: u64,
         shapes: &[Shape],
     ) -> Option<PartsCost> {
-        if members <= FEWEST_IN_PARTS as u64 || shapes.is_empty() || model.is_in_cluster_mode() {
+        if members <= FEWEST_IN_PARTS as u64 || shapes.is_empty() {
             return None;
         }
         let alike = Alike::of(kind, members, shapes);
@@ -217,14 +217,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_what_is_not_known_and_of_large_ones_before_a_cluster() {
+    fn nothing_is_said_of_what_is_not_known() {
         let model = Model::for_server(Server::redis(8, 0));
         let folded = |model: &Model, key: &Observation| InParts::default().folded(model, key);
         let some = || Some(Sampled::Members(vec![b"member-1"[..].into(), b"member-22"[..].into()]));
         let large = observed(5000, some(), None);
         let (packed, parts) = folded(&model, &large).unwrap();
         assert_eq!((packed, parts.is_some()), (5000 * (8 + 9 + 4) / 2, true));
-        assert_eq!(folded(&model.clone().in_cluster_mode(true), &large), None);
+        let (_, before_a_cluster) = folded(&model.clone().in_cluster_mode(true), &large).unwrap();
+        assert!(before_a_cluster.unwrap().bytes > parts.unwrap().bytes, "names are longer by their tags");
         assert_eq!(folded(&model, &observed(5000, None, None)), None);
         assert_eq!(folded(&model, &observed(20, some(), None)), None, "a few long ones are one value");
         let whole = Collection::of_texts(CollectionKind::Set, vec![b"a".to_vec(), b"b".to_vec()]);
@@ -233,12 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn small_ones_and_those_before_a_cluster_have_no_parts() {
+    fn small_ones_have_no_parts() {
         let model = Model::for_server(Server::redis(7, 0));
         let shapes = shapes(&["a", "b"]);
         let cost = |model: &Model, members| InParts::default().cost(model, CollectionKind::Set, 8, members, &shapes);
         assert_eq!(cost(&model, 32), None);
         assert!(cost(&model, 33).is_some());
-        assert_eq!(cost(&model.clone().in_cluster_mode(true), 1000), None);
     }
 }

@@ -64,14 +64,10 @@ pub(super) fn of_large(namespace: &Namespace, family: &Family) -> Vec<String> {
     if let Some(wanted) = within(NEARLY_ALL).filter(|_| spilled && namespace.codec.is_none()) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, above 0")]
         let wanted = (wanted.ceil() as u64).next_multiple_of(32);
-        let become_of = if namespace.placement.is_by_slot() {
-            "each of these goes into a key of its own, which every write writes anew".to_owned()
-        } else {
-            format!(
-                "those of more than {FEWEST_IN_PARTS} members will lie in parts, each of the others in a key of its own, which every \
-                 write writes anew"
-            )
-        };
+        let become_of = format!(
+            "those of more than {FEWEST_IN_PARTS} members will lie in parts, each of the others in a key of its own, which every \
+             write writes anew"
+        );
         let mend = if wanted <= MOST_WANTED {
             format!("; `value_limit = {wanted}` has 99 % of them in buckets")
         } else {

@@ -24,7 +24,7 @@ use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
 pub use count::ContentsCount;
-use orphan_parts::OrphanParts;
+use orphan_parts::{OrphanParts, Removals};
 pub(crate) use removal::Field;
 
 /// Physical names asked for in one step of SCAN.
@@ -84,6 +84,8 @@ pub struct Sweep {
     expired: Vec<CompareAndSet>,
     /// Commands that retire orphans.
     orphans: Vec<Vec<u8>>,
+    /// Those that retire what says which orphans there are, once all of these are carried out.
+    last: Vec<Vec<u8>>,
     /// No call of the script reaches two slots.
     by_slot: bool,
     sent: Sent,
@@ -103,12 +105,12 @@ impl Default for Sweep {
 
 impl Sweep {
     fn over(names: Option<KeyWalk>) -> Self {
-        let (suspects, expired, orphans) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             names,
-            suspects,
-            expired,
-            orphans,
+            suspects: Vec::new(),
+            expired: Vec::new(),
+            orphans: Vec::new(),
+            last: Vec::new(),
             by_slot: false,
             sent: Sent::Removals,
             notices: None,
@@ -151,7 +153,7 @@ impl Sweep {
 
     /// Writes the next batch of commands; how many replies they have, none at the end of the walk.
     pub fn next(&mut self, wire: &mut Vec<u8>) -> Option<usize> {
-        if !self.expired.is_empty() || !self.orphans.is_empty() {
+        if !self.expired.is_empty() || !self.orphans.is_empty() || !self.last.is_empty() {
             return Some(self.send_removals(wire));
         }
         if !self.suspects.is_empty() {
@@ -178,7 +180,10 @@ impl Sweep {
     }
 
     fn send_removals(&mut self, wire: &mut Vec<u8>) -> usize {
-        let (expired, orphans) = (std::mem::take(&mut self.expired), std::mem::take(&mut self.orphans));
+        let (expired, mut orphans) = (std::mem::take(&mut self.expired), std::mem::take(&mut self.orphans));
+        if expired.is_empty() && orphans.is_empty() {
+            orphans = std::mem::take(&mut self.last);
+        }
         self.sent = Sent::Removals;
         let mut replies = orphans.len();
         wire.extend(orphans.iter().flatten());
@@ -202,7 +207,8 @@ impl Sweep {
         for (index, raw) in replies.iter().enumerate() {
             let reply = Reply::parse(raw).map_err(|error| error.to_string())?;
             match (&sent, reply) {
-                // What was changed meanwhile stays, and is looked at again the next time round.
+                // What was changed meanwhile stays, and is looked at again the next time round; what lies elsewhere too.
+                (Sent::Removals, Reply::Error(_)) => self.last.clear(),
                 (Sent::Removals, _) => {}
                 // A bucket's name may hold another type, in this database or since it was noted.
                 (Sent::Suspects(_), Reply::Error(error)) if error.starts_with(b"WRONGTYPE") => {}
@@ -277,7 +283,9 @@ impl Sweep {
             }
             (Suspect::OrphanParts(parts), reply) => {
                 self.swept.orphans += 1;
-                self.orphans.extend(parts.removals(reply, env));
+                let Removals { parts, last } = parts.removals(reply, env);
+                self.orphans.extend(parts);
+                self.last.extend(last);
             }
         }
     }

@@ -73,11 +73,11 @@ impl OrphanParts {
     }
 
     /// What removes them all, by the answer to that; nothing where they are somebody's.
-    pub(super) fn removals(&self, reply: Reply<'_>, env: &Env<'_>) -> Vec<Vec<u8>> {
-        let mut names = Vec::new();
+    pub(super) fn removals(&self, reply: Reply<'_>, env: &Env<'_>) -> Removals {
+        let (mut names, mut removals) = (Vec::new(), Removals::default());
         if let Reply::Array(mut directories) = reply {
             if directories.next().and_then(Reply::bytes) != Some(NOBODY) {
-                return names;
+                return removals;
             }
             for (class, directory) in Class::ALL.into_iter().zip(directories) {
                 let directory = directory.bytes().and_then(Directory::read);
@@ -88,10 +88,21 @@ impl OrphanParts {
         }
         // A directory that can't be read leaves those that were come by.
         names.extend(self.names.iter().filter(|name| is_part(name)).cloned());
-        names.extend(Class::ALL.map(|class| self.name(PartName::Directory(class))));
-        names.push(self.name(PartName::Owner));
-        names.iter().map(|name| retirement(name, env)).collect()
+        removals.parts = names.iter().map(|name| retirement(name, env)).collect();
+        let last = Class::ALL.map(|class| self.name(PartName::Directory(class))).into_iter();
+        removals.last = last.chain([self.name(PartName::Owner)]).map(|name| retirement(&name, env)).collect();
+        removals
     }
+}
+
+/// The commands that remove one such collection.
+#[derive(Debug, Default)]
+pub(super) struct Removals {
+    /// Those on its parts.
+    pub(super) parts: Vec<Vec<u8>>,
+    /// Those on what says that they are there: to be sent once all of these were carried out, so that what lies at another node,
+    /// as its slot moves, is found again.
+    pub(super) last: Vec<Vec<u8>>,
 }
 
 fn is_part(name: &[u8]) -> bool {

@@ -38,10 +38,10 @@ pub(crate) use call::PartsCall;
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"6220f648ba6c1515126bfd96e2257c681e5cb3e1" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"770b73ceebd4d651e6c17dab571c70a7609c13e9" };
 
 /// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n6220f648ba6c1515126bfd96e2257c681e5cb3e1\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n770b73ceebd4d651e6c17dab571c70a7609c13e9\r\n";
 
 /// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
 /// [`begin`] writes behind it.

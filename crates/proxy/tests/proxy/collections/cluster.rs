@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use keyfold_core::layout::{Attempt, Layout};
 use keyfold_proxy::{Config, Handle, start};
-use keyfold_testkit::cluster::{Options, slot_of};
+use keyfold_testkit::cluster::{Node, Options, slot_of};
 use keyfold_testkit::servers::{Binary, each, newest_and_others};
-use keyfold_testkit::{Cluster, Wire};
+use keyfold_testkit::{Cluster, Value, Wire};
 
 use crate::stage::{address, call, eventually};
 
@@ -24,6 +25,7 @@ fn stage(binary: &Binary) -> (Cluster, Handle) {
     let mut config = Config::new(cluster.url(0).parse().unwrap(), layout);
     config.listen.push("127.0.0.1:0".parse().unwrap());
     config.threads = Some(2.try_into().unwrap());
+    config.sweep.pause = Duration::from_millis(100);
     let proxy = start(config).unwrap();
     eventually("it serves", || call(&mut connect(&proxy), "EXISTS sess:1 tags:{1}:1 plain") == ":0\r\n");
     (cluster, proxy)
@@ -106,8 +108,15 @@ impl Own {
     }
 }
 
-/// Runs `body` while clients write, each to a set and a hash of its own, and gives them back.
-fn under_writers(proxy: &Handle, body: impl FnOnce(&[Own])) -> Vec<Own> {
+/// Adds so many members to the set, and as many texts.
+fn fill(wire: &mut Wire, set: &str, members: usize) {
+    for member in 1..=members {
+        assert_eq!(call(wire, &format!("SADD {set} {member} text{member}")), ":2\r\n");
+    }
+}
+
+/// Runs `body` while clients write, each to a set of so many members and to a hash of its own, and gives them back.
+fn under_writers(proxy: &Handle, members: usize, body: impl FnOnce(&[Own])) -> Vec<Own> {
     struct SetOnDrop<'a>(&'a AtomicBool);
     impl Drop for SetOnDrop<'_> {
         fn drop(&mut self) {
@@ -116,10 +125,12 @@ fn under_writers(proxy: &Handle, body: impl FnOnce(&[Own])) -> Vec<Own> {
     }
     let own = |number: usize| {
         let (set, hash) = (format!("tags:{{{number}}}:1"), format!("sess:{}", 1000 + number));
-        Own { set, hash, members: 0, count: 0 }
+        Own { set, hash, members, count: 0 }
     };
     let over = AtomicBool::new(false);
     let known: Vec<Own> = (0..4).map(own).collect();
+    let mut wire = connect(proxy);
+    known.iter().for_each(|own| fill(&mut wire, &own.set, members));
     thread::scope(|scope| {
         let set_over = SetOnDrop(&over);
         let clients: Vec<_> = (0..4)
@@ -139,29 +150,106 @@ fn under_writers(proxy: &Handle, body: impl FnOnce(&[Own])) -> Vec<Own> {
     })
 }
 
-#[test]
-fn their_slots_move_while_they_are_written_and_nobody_notices() {
+/// Moves the slots of some while all are written, with so many members of each set to begin with; at the end all is as it should be.
+fn move_slots_under_writers(members: usize) {
     each(&newest_and_others().0, |binary| {
         let (cluster, proxy) = stage(binary);
-        let all = under_writers(&proxy, |all| {
+        let all = under_writers(&proxy, members, |all| {
             for slot in all.iter().take(2).flat_map(|own| [&own.set, &own.hash]).map(|key| slot_of(key.as_bytes())) {
                 let target = (cluster.owner(slot).unwrap() + 1) % 3;
                 let resharding = cluster.begin_reshard(slot, target).unwrap();
-                thread::sleep(std::time::Duration::from_millis(40));
+                thread::sleep(Duration::from_millis(40));
                 while cluster.move_keys(resharding, 1).unwrap() > 0 {
-                    thread::sleep(std::time::Duration::from_millis(10));
+                    thread::sleep(Duration::from_millis(10));
                 }
                 cluster.finish_reshard(resharding).unwrap();
             }
         });
         let mut wire = connect(&proxy);
-        for Own { set, hash, members, count } in all {
-            assert!(members > 2, "{set} has {members}");
-            assert_eq!(call(&mut wire, &format!("SCARD {set}")), format!(":{}\r\n", 2 * members));
-            let asked: Vec<String> = (1..=members).map(|member| format!("{member} text{member}")).collect();
+        for Own { set, hash, members: by_now, count } in all {
+            assert!(by_now > members + 2, "{set} has {by_now}");
+            assert_eq!(call(&mut wire, &format!("SCARD {set}")), format!(":{}\r\n", 2 * by_now));
+            let asked: Vec<String> = (1..=by_now).map(|member| format!("{member} text{member}")).collect();
             let said = call(&mut wire, &format!("SMISMEMBER {set} {}", asked.join(" ")));
-            assert_eq!(said, format!("*{}\r\n{}", 2 * members, ":1\r\n".repeat(2 * members)), "{set}");
+            assert_eq!(said, format!("*{}\r\n{}", 2 * by_now, ":1\r\n".repeat(2 * by_now)), "{set}");
             assert_eq!(call(&mut wire, &format!("HINCRBY {hash} count 0")), format!(":{count}\r\n"));
         }
+    });
+}
+
+#[test]
+fn their_slots_move_while_they_are_written_and_nobody_notices() {
+    move_slots_under_writers(0);
+}
+
+#[test]
+fn those_in_parts_wait_for_their_slots_and_lose_nothing() {
+    move_slots_under_writers(150);
+}
+
+/// How many keys the nodes have in this slot.
+fn keys_in(cluster: &Cluster, slot: u16) -> i64 {
+    let count = |node: &Node| match node.call(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]) {
+        Ok(Value::Integer(count)) => count,
+        other => panic!("{other:?}"),
+    };
+    cluster.nodes().iter().map(count).sum()
+}
+
+#[test]
+fn what_is_in_parts_half_way_is_answered_as_soon_as_it_is_whole_and_goes_with_all_its_parts() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary);
+        let mut wire = connect(&proxy);
+        fill(&mut wire, "tags:{7}:1", 700);
+        let slot = slot_of(b"tags:{7}:1");
+        assert!(keys_in(&cluster, slot) > 10, "{}", keys_in(&cluster, slot));
+        let resharding = cluster.begin_reshard(slot, (cluster.owner(slot).unwrap() + 1) % 3).unwrap();
+        let waits = "-TRYAGAIN keyfold: a large set or hash waits while its slot moves\r\n";
+        for _ in 0..2 {
+            for request in ["SISMEMBER tags:{7}:1 text7", "SADD tags:{7}:1 new", "SMEMBERS tags:{7}:1"] {
+                let mut said = call(&mut wire, request);
+                // Not all nodes know yet where the slot is.
+                while said.starts_with("-CLUSTERDOWN ") {
+                    said = call(&mut wire, request);
+                }
+                assert_eq!(said, waits, "{request}");
+            }
+            assert_eq!(call(&mut wire, "SCARD tags:{7}:1"), ":1400\r\n");
+            assert_eq!(cluster.move_keys(resharding, 5).unwrap(), 5);
+        }
+        thread::scope(|scope| {
+            let finished = scope.spawn(|| {
+                thread::sleep(Duration::from_millis(300));
+                cluster.finish_reshard(resharding).unwrap();
+            });
+            assert_eq!(call(&mut wire, "SADD tags:{7}:1 new"), ":1\r\n");
+            finished.join().unwrap();
+        });
+        assert_eq!(call(&mut wire, "SMEMBERS tags:{7}:1").matches("text").count(), 700);
+        assert_eq!(
+            call(&mut wire, "SMISMEMBER tags:{7}:1 1 700 text1 text700 new 701"),
+            "*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:0\r\n"
+        );
+        assert_eq!(call(&mut wire, "DEL tags:{7}:1"), ":1\r\n");
+        eventually("nothing is left of it", || keys_in(&cluster, slot) == 0);
+    });
+}
+
+#[test]
+fn parts_that_are_nobodys_go_though_their_slot_moves_meanwhile() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary);
+        let mut wire = connect(&proxy);
+        fill(&mut wire, "tags:{7}:1", 700);
+        let slot = slot_of(b"tags:{7}:1");
+        let resharding = cluster.begin_reshard(slot, (cluster.owner(slot).unwrap() + 1) % 3).unwrap();
+        let keys = keys_in(&cluster, slot);
+        assert_eq!(cluster.move_keys(resharding, 3).unwrap(), 3);
+        assert_eq!(call(&mut wire, "DEL tags:{7}:1"), ":1\r\n");
+        thread::sleep(Duration::from_secs(3));
+        assert_eq!(keys_in(&cluster, slot), keys - 1, "who can't see all of it leaves it, and only the bucket is gone");
+        cluster.finish_reshard(resharding).unwrap();
+        eventually("nothing is left of it", || keys_in(&cluster, slot) == 0);
     });
 }
