@@ -40,6 +40,7 @@ mod native_first;
 mod outcome;
 pub(crate) mod overview;
 mod parts;
+mod parts_attempt;
 pub(crate) mod pieces;
 pub(crate) mod probe;
 mod recode;
@@ -75,9 +76,10 @@ pub(crate) use native_first::NativeFirst;
 use outcome::Outcome;
 pub(crate) use parts::{CALL as PARTS_CALL, PartsCall, SHARED_WORDS};
 pub use parts::{InParts, PARTS_SCRIPT, find_in_parts_command, read_parts, read_parts_command};
+pub(crate) use parts_attempt::PartsAttempt;
 pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub use retire::{RETIRE_MS, goes_at_once};
-pub(crate) use script::{CompareAndSet, Script, SharedScript, in_calls};
+pub(crate) use script::{CompareAndSet, Script, SharedCall, SharedScript, in_calls};
 pub(crate) use store::{encode, types_in};
 pub(crate) use user_call::{ScriptsExist, UserCall};
 pub use watch::Watched;
@@ -202,6 +204,7 @@ pub(crate) enum UnderWay {
     Delete(Box<native::Delete>),
     NativeFirst(Box<NativeFirst>),
     FieldWrite(Box<FieldWrite>),
+    PartsAttempt(Box<PartsAttempt>),
     Look(Box<Look>),
     LookAtMany(Box<LookAtMany>),
     Work(Box<Work>),
@@ -258,6 +261,7 @@ impl Exchange {
         match &self.0 {
             UnderWay::PassOn | UnderWay::Wait { .. } => true,
             UnderWay::Work(work) => work.is_passed_on(),
+            UnderWay::PartsAttempt(attempt) => attempt.work().is_some_and(Work::is_passed_on),
             UnderWay::Foreign(foreign) => foreign.is_passed_on(),
             UnderWay::Silent(exchange) => exchange.is_the_servers(),
             _ => false,
@@ -276,7 +280,10 @@ impl Exchange {
             | UnderWay::Look(_)
             | UnderWay::LookAtMany(_) => CommandWay::Native,
             UnderWay::FieldWrite(_) => CommandWay::Script,
-            UnderWay::Work(_) | UnderWay::Copy(_) | UnderWay::Pieces(_) => CommandWay::WorkedOut,
+            UnderWay::PartsAttempt(attempt) if attempt.work().is_none() => CommandWay::Script,
+            UnderWay::PartsAttempt(_) | UnderWay::Work(_) | UnderWay::Copy(_) | UnderWay::Pieces(_) => {
+                CommandWay::WorkedOut
+            }
             UnderWay::UserCall(_) | UnderWay::FunctionCall(_) => CommandWay::UserScript,
             UnderWay::Transaction(_) => CommandWay::Transaction,
             UnderWay::List(_)
@@ -308,11 +315,11 @@ impl Exchange {
         matches!(self.0, UnderWay::PassOn)
     }
 
-    /// The script of which it has sent a call on this key that another one may be joined to.
-    pub(crate) fn shared_script(&self, key: &[u8]) -> Option<SharedScript> {
+    /// The call that it has sent on this key, where another one may be joined to that.
+    pub(crate) fn shared_call(&self, key: &[u8]) -> Option<SharedCall> {
         match &self.0 {
-            UnderWay::FieldWrite(write) if write.may_be_followed(key) => Some(SharedScript::Fields),
-            UnderWay::Work(work) if work.may_be_followed(key) => Some(SharedScript::Parts),
+            UnderWay::FieldWrite(write) if write.may_be_followed(key) => Some(SharedCall::Fields),
+            UnderWay::PartsAttempt(attempt) => attempt.may_be_followed(key).map(|nonce| SharedCall::Parts { nonce }),
             _ => None,
         }
     }
@@ -334,6 +341,7 @@ impl Exchange {
     pub(crate) fn contended_key(&self) -> Option<&[u8]> {
         match &self.0 {
             UnderWay::Work(work) => work.contended_key(),
+            UnderWay::PartsAttempt(attempt) => attempt.work().and_then(Work::contended_key),
             UnderWay::UserCall(call) => call.contended_key(),
             UnderWay::FunctionCall(call) => call.contended_key(),
             UnderWay::Transaction(transaction) => transaction.contended_key(),
@@ -366,6 +374,7 @@ impl Exchange {
             UnderWay::Overwrite(overwrite) => return overwrite.handle_reply(reply, io),
             UnderWay::Delete(delete) => return delete.handle_reply(reply, env, io),
             UnderWay::Look(look) => return look.handle_reply(reply, env, io),
+            UnderWay::PartsAttempt(attempt) => return attempt.handle_reply(reply, env, io),
             UnderWay::LookAtMany(look) => return look.handle_reply(reply, env, io),
             UnderWay::Work(work) => return work.handle_reply(reply, env, io),
             UnderWay::Foreign(foreign) => return foreign.handle_reply(reply, env, io),

@@ -39,6 +39,18 @@ pub(crate) enum SharedScript {
     Parts,
 }
 
+/// A call under way to which others on the same key may be joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SharedCall {
+    /// On fields of a bucket.
+    Fields,
+    /// On members in parts, with hints of those of this nonce.
+    Parts {
+        /// The nonce.
+        nonce: u64,
+    },
+}
+
 const COMPARE_AND_SET: Script =
     Script { source: include_str!("compare_and_set.lua"), sha: b"728250a09f15ccc016754b0a96b2734cb23d8c94" };
 

@@ -14,7 +14,7 @@ use crate::exchange::load::{Load, Loading};
 use crate::exchange::parts::{self, PartsCall};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Step, done, fail, in_place, native_collection, script, store};
-use crate::layout::{Located, Place};
+use crate::layout::Located;
 use crate::notify::Notices;
 use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::string::{self, Call, Halt, Held, HelpRequest, Run, Space, finish};
@@ -35,7 +35,7 @@ pub(crate) struct Work {
     load: Load,
     space: Space,
     phase: Phase,
-    /// The keys were taken for absent, or for one in parts, and not read yet.
+    /// The keys were taken for absent, and not read yet.
     guessed: bool,
     attempts: u32,
     /// A server that is out of memory was asked again, as it would carry the command out on a plain key.
@@ -68,7 +68,8 @@ enum Phase {
 enum InParts {
     /// By its header.
     Count(i64),
-    Call(Box<PartsCall>),
+    /// By the script, which was called.
+    Sent(Box<PartsCall>),
 }
 
 impl Work {
@@ -134,48 +135,6 @@ impl Work {
     /// The same, where what it does is published.
     pub(crate) fn publishing(self, notices: Option<Notices>) -> Self {
         Self { notices, ..self }
-    }
-
-    /// What carries out a command on members of a collection that lay in parts when it was last looked at: in one round trip, if it
-    /// still does. None where it has to be looked at first: what the client has asked before may not have got to the parts yet.
-    pub(crate) fn guess_in_parts(
-        args: &[&[u8]],
-        place: &Place,
-        protocol: Protocol,
-        env: &mut Env<'_>,
-    ) -> Option<PartsCall> {
-        place.kind.collection()?;
-        if env.is_read || !env.stats.in_parts().has(args[1]) {
-            return None;
-        }
-        PartsCall::of(args, place, b"", protocol, env)
-    }
-
-    /// Starts it. What the client asks behind of the same key must wait, or be joined to this, as this may have to look at it after
-    /// all.
-    pub(crate) fn start_in_parts(
-        call: PartsCall,
-        run: Run,
-        args: &[&[u8]],
-        place: &Place,
-        protocol: Protocol,
-        env: &Env<'_>,
-        wire: &mut Vec<u8>,
-    ) -> Self {
-        call.send(wire);
-        let key = (args[1], Located::Placed(place.clone()));
-        Self {
-            args: args.iter().map(|arg| arg.to_vec()).collect(),
-            run,
-            protocol,
-            load: Load::located(env, std::iter::once(key)).sparing().sparing_parts(),
-            space: Space::new(env.now_ms),
-            phase: Phase::InParts(Box::new(call)),
-            guessed: true,
-            attempts: 0,
-            is_let_through: false,
-            notices: None,
-        }
     }
 
     /// Starts a command that mostly finds none of its keys there, such as MSETNX: what it does then is written if that is
@@ -260,13 +219,8 @@ impl Work {
                 let Some(outcome) = in_place.handle_reply(reply, io.wire) else { return Step::Wait };
                 self.worked_in_place(outcome, env, io)
             }
-            Phase::InParts(call) => match call.handle_reply(reply, io) {
+            Phase::InParts(call) => match call.handle_reply(reply, env, io) {
                 Some(step) => step,
-                None if mem::take(&mut self.guessed) => {
-                    self.load.keys().iter().for_each(|key| env.stats.in_parts().forget(&key.logical));
-                    self.phase = Phase::Loading;
-                    Step::More(self.load.send(io.wire))
-                }
                 None => self.read_all(io),
             },
             Phase::Clearing(answer) => match answer.take() {
@@ -277,11 +231,6 @@ impl Work {
             Phase::ByServer if reply == native_collection::NOT_THERE => self.begin_again(env, io),
             Phase::ByServer => done(io, &script::without_place(reply)),
         }
-    }
-
-    /// Whether it is on this key, and has gone out as a call on its parts that another one may be joined to.
-    pub(crate) fn may_be_followed(&self, key: &[u8]) -> bool {
-        self.guessed && matches!(&self.phase, Phase::InParts(call) if call.may_be_followed(key))
     }
 
     /// Whether it went to the server as it came.
@@ -312,13 +261,12 @@ impl Work {
     fn loaded(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
         self.space = self.empty_space(env).bounded(GROWTH_LIMIT_BYTES).seeded((env.nonces)());
         self.load.fill(&mut self.space);
-        match self.in_parts(env) {
+        match self.in_parts(env, io.wire) {
             Some(InParts::Count(count)) => {
                 Answer::new(io.answer, self.protocol).integer(count);
                 Step::Done(Effect::None)
             }
-            Some(InParts::Call(call)) => {
-                call.send(io.wire);
+            Some(InParts::Sent(call)) => {
                 self.phase = Phase::InParts(call);
                 Step::More(1)
             }
@@ -327,11 +275,11 @@ impl Work {
     }
 
     /// What answers a command on the members of one collection in parts without reading it whole; none where there is no such way.
-    fn in_parts(&self, env: &mut Env<'_>) -> Option<InParts> {
+    fn in_parts(&self, env: &mut Env<'_>, wire: &mut Vec<u8>) -> Option<InParts> {
         let [key] = self.load.keys() else { return None };
         let [spot] = key.spots() else { return None };
-        let header = spot.unread_header()?;
-        env.stats.in_parts().note(&key.logical);
+        let (header, nonce) = (spot.unread_header()?, spot.parts()?);
+        env.stats.in_parts().note(&key.logical, nonce);
         // What has expired is worked out, and what is published of it isn't known beforehand.
         let is_there = matches!(self.space.held(&key.logical), Held::Unread(_));
         if !is_there || self.notices.is_some() {
@@ -339,8 +287,8 @@ impl Work {
         }
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
         parts::count_of(&args, &header).map(InParts::Count).or_else(|| {
-            PartsCall::of(&args, spot.bucket()?, spot.stored()?, self.protocol, env)
-                .map(|call| InParts::Call(Box::new(call)))
+            PartsCall::start(&args, spot.bucket()?, nonce, spot.stored()?, self.protocol, env, wire)
+                .map(|call| InParts::Sent(Box::new(call)))
         })
     }
 

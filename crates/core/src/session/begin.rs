@@ -11,8 +11,8 @@ use crate::exchange::transaction::{Queued, Transaction};
 use crate::exchange::watch::Watch;
 use crate::exchange::{
     Configure, Copy, Env, Exchange, FieldCall, FieldWrite, Foreign, FunctionCall, Io, Look, LookAtMany, NativeFirst,
-    PartsCall, ReplyKind, ScriptsExist, SharedScript, ShowSettings, UnderWay, UserCall, Work, ask_why_refused,
-    asks_own_configuration, increment, info, keyspace, listing, native, sets_configuration, wait,
+    PartsAttempt, PartsCall, ReplyKind, ScriptsExist, SharedCall, ShowSettings, UnderWay, UserCall, Work,
+    ask_why_refused, asks_own_configuration, increment, info, keyspace, listing, native, sets_configuration, wait,
 };
 use crate::layout::{Located, Place};
 use crate::notify::Notices;
@@ -309,8 +309,12 @@ impl Session {
             let (work, replies) = Work::start(run, args, only_key(args, place), protocol, env, io.wire);
             return sent(UnderWay::Work(Box::new(work.publishing(Some(notices)))), replies, command.hold());
         }
-        if let Some(call) = Work::guess_in_parts(args, place, protocol, env) {
-            return self.begin_in_parts(call, run, place, args, env, io);
+        if place.kind.collection().is_some()
+            && !env.is_read
+            && let Some(nonce) = env.stats.in_parts().nonce(args[1])
+            && let Some(begun) = self.begin_in_parts(run, place, nonce, args, env, io)
+        {
+            return begun;
         }
         match command.id {
             Id::Get => {
@@ -345,51 +349,50 @@ impl Session {
         sent(UnderWay::Work(Box::new(work)), replies, command.hold())
     }
 
-    /// Begins a call on the parts of a key.
+    /// Begins a call on the parts of a key that have this nonce; none where it has to be looked at first.
     fn begin_in_parts(
         &self,
-        call: PartsCall,
         run: Run,
         place: &Place,
+        nonce: u64,
         args: &[&[u8]],
-        env: &Env<'_>,
+        env: &mut Env<'_>,
         io: &mut Io<'_>,
-    ) -> Begun {
-        let work = Work::start_in_parts(call, run, args, place, self.protocol, env, io.wire);
-        sent(UnderWay::Work(Box::new(work)), 1, Hold::SameKeys)
+    ) -> Option<Begun> {
+        let attempt = PartsAttempt::start(run, args, place, nonce, self.protocol, env, io.wire)?;
+        Some(sent(UnderWay::PartsAttempt(Box::new(attempt)), 1, Hold::SameKeys))
     }
 
-    /// Whether a request is one that may be sent in one call of this script with another on the same key.
-    pub(crate) fn may_follow(&self, script: SharedScript, plan: &Plan, args: &[&[u8]], env: &Env<'_>) -> bool {
+    /// Whether a request is one that may be joined to this call on the same key.
+    pub(crate) fn may_follow(&self, call: SharedCall, plan: &Plan, args: &[&[u8]], env: &Env<'_>) -> bool {
         let Route::One { command, place } = &plan.route else { return false };
         let is_told = command.writes && self.notices().is_some();
         !is_told
-            && match script {
-                SharedScript::Fields => field_call(*command, place, args, env).is_some(),
-                SharedScript::Parts => place.kind.collection().is_some_and(|kind| PartsCall::may_follow(args, kind)),
+            && match call {
+                SharedCall::Fields => field_call(*command, place, args, env).is_some(),
+                SharedCall::Parts { .. } => {
+                    place.kind.collection().is_some_and(|kind| PartsCall::may_follow(args, kind))
+                }
             }
     }
 
     /// Begins such a request.
     fn begin_call(
         &self,
-        script: SharedScript,
+        call: SharedCall,
         route: &Route,
         args: &[&[u8]],
         env: &mut Env<'_>,
         io: &mut Io<'_>,
     ) -> Option<Begun> {
         let Route::One { command, place } = route else { return None };
-        Some(match script {
-            SharedScript::Fields => {
+        Some(match call {
+            SharedCall::Fields => {
                 let call = field_call(*command, place, args, env)?;
                 let write = FieldWrite::start(call, args, command.run, place, self.protocol, env, io.wire);
                 sent(UnderWay::FieldWrite(Box::new(write)), 1, Hold::SameKeys)
             }
-            SharedScript::Parts => {
-                let call = PartsCall::of(args, place, b"", self.protocol, env)?;
-                self.begin_in_parts(call, command.run, place, args, env, io)
-            }
+            SharedCall::Parts { nonce } => self.begin_in_parts(command.run, place, nonce, args, env, io)?,
         })
     }
 

@@ -38,7 +38,7 @@ pub use crate::clients::Peer;
 use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State, Turns};
 use crate::cluster::{Front, Target};
 use crate::command::{Categories, Command, Flags, Id, Keys, ResponsePolicy};
-use crate::exchange::{Effect, Env, Exchange, SharedScript, Watched};
+use crate::exchange::{Effect, Env, Exchange, SharedCall, Watched};
 use crate::layout::{Layout, NamespaceIndex};
 use crate::notify::{self, Heard};
 use crate::number::parse_integer;
@@ -119,7 +119,7 @@ pub struct Plan {
     /// Which nodes it concerns, before a cluster.
     pub target: Target,
     /// The request that it is sent with in one call, on the same key.
-    pub(crate) follows: Option<(u64, SharedScript)>,
+    pub(crate) follows: Option<(u64, SharedCall)>,
     /// A replica may answer it.
     may_ask_replica: bool,
     route: Route,

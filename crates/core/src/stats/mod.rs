@@ -26,6 +26,7 @@ pub use counter::Counter;
 pub use encoding::Encoding;
 pub use expiring::Expiring;
 pub use histogram::{Durations, Histogram, quantile};
+pub(crate) use in_parts::Hints;
 use in_parts::KeysInParts;
 pub use large_buckets::{LargeBucket, LargeBuckets};
 pub use native::{NATIVE_SCHEMA, NATIVE_ZERO_THRESHOLD_S, NativeDurations};

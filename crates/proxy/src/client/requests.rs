@@ -273,8 +273,9 @@ fn are_values_encoded(
 /// Whether what a request on one key writes next on this lane is sure to be joined to what another one has written.
 fn joins(shared: Option<&(Lane, Rc<Upstream>)>, lane: Lane, client: &Rc<Client>, slot: u64, args: &Args<'_>) -> bool {
     let Some((_, upstream)) = shared.filter(|(known, _)| *known == lane) else { return false };
-    // The key is in it at most once as it is and once as bucket and field; the rest is what all calls begin with.
-    let bytes = 2 * args.iter().map(|arg| arg.len()).sum::<usize>() + 512;
+    // The key is in it at most once as it is and once as bucket and field, and each word may have another one before it; the rest is what
+    // all calls begin with.
+    let bytes = args.iter().map(|arg| 2 * arg.len() + 32).sum::<usize>() + 512;
     upstream.queue().would_join(client, slot, bytes)
 }
 

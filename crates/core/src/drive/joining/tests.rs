@@ -86,29 +86,37 @@ fn calls_on_one_bucket_are_one_call() {
     assert_eq!(wire.bytes.escape_ascii().to_string(), expected.escape_ascii().to_string());
 }
 
-/// A call of the script on parts.
-fn parts_call<'a>(field: &'a [u8], shared: &'a [u8], seen: &'a [u8], command: &[&'a [u8]]) -> Vec<&'a [u8]> {
-    let begun: [&[u8]; 12] =
-        [b"EVALSHA", &PARTS_CALL[18..58], b"1", b"~a:1", shared, field, b"~a|", b"64", b"320", b"120", b"16", seen];
-    [&begun, command].concat()
+/// A call of the script on parts, with hints of those of this nonce.
+fn parts_call<'a>(
+    field: &'a [u8],
+    shared: &'a [u8],
+    [seen, nonce]: [&'a [u8]; 2],
+    command: &[&'a [u8]],
+) -> Vec<&'a [u8]> {
+    let call = [b"EVALSHA", &PARTS_CALL[18..58], b"1", b"~a:1"];
+    let limits: [&[u8]; 5] = [b"~a|", b"64", b"320", b"120", b"16"];
+    [&call[..], &[shared, field], &limits, &[seen, nonce], command].concat()
 }
 
 #[test]
 fn calls_on_parts_of_one_key_are_one_call() {
-    let (has, add): (&[&[u8]], &[&[u8]]) = (&[b"HAS", b"1", b"m"], &[b"ADD", b"2", b"n", b""]);
+    const HINTED: [&[u8]; 2] = [b"", b"f7"];
+    let (has, add): (&[&[u8]], &[&[u8]]) = (&[b"h", b"t9", b"m"], &[b"ADD", b"2", b"n", b""]);
     let mut wire = Wire::default();
-    assert!(!wire.push(&parts_call(b"5", b"+", b"", has)));
-    assert!(wire.push(&parts_call(b"5", b"+", b"", add)));
+    assert!(!wire.push(&parts_call(b"5", b"+", HINTED, has)));
+    assert!(wire.push(&parts_call(b"5", b"+", HINTED, add)));
     let mut expected = Vec::new();
-    write_command(&mut expected, &parts_call(b"5", b"+", b"", &[has, add].concat()));
+    write_command(&mut expected, &parts_call(b"5", b"+", HINTED, &[has, add].concat()));
     assert_eq!(wire.bytes.escape_ascii().to_string(), expected.escape_ascii().to_string());
     for other in [
-        parts_call(b"6", b"+", b"", has),
-        parts_call(b"6", b"+", b"seen", has),
-        parts_call(b"6", b"-", b"seen", has),
-        parts_call(b"6", b"-", b"seen", has),
+        parts_call(b"6", b"+", HINTED, has),
+        parts_call(b"6", b"+", [b"seen", b"f7"], has),
+        parts_call(b"6", b"-", [b"seen", b"f7"], has),
+        parts_call(b"6", b"-", [b"seen", b"f7"], has),
+        parts_call(b"6", b"+", HINTED, has),
+        parts_call(b"6", b"+", [b"", b"f8"], has),
         call(&[b"~a:1"], b"64", &[b"ADD", b"5", b"1", b"3"]),
-        parts_call(b"6", b"+", b"", has),
+        parts_call(b"6", b"+", HINTED, has),
     ] {
         assert!(!wire.push(&other));
     }

@@ -1,8 +1,11 @@
 //! One command on members of a collection in parts, as a call of the script.
 
+use smallvec::SmallVec;
+
 use crate::collection::CollectionKind;
+use crate::collection::parts::{Limits, class_of};
 use crate::command::{self, Flags};
-use crate::exchange::parts::{DAMAGED, MOST_MEMBERS, Parts, SCRIPT, UNSURE, WHY_DAMAGED, begin};
+use crate::exchange::parts::{DAMAGED, HINTED, MOST_MEMBERS, Parts, SCRIPT, UNSURE, WHY_DAMAGED, begin};
 use crate::exchange::script::without_place;
 use crate::exchange::{Effect, Env, Io, ReplyKind, Step, done, fail, failure};
 use crate::layout::Place;
@@ -10,6 +13,7 @@ use crate::members::Excerpt;
 use crate::number::parse_integer;
 use crate::record::part_head;
 use crate::resp::{Answer, Elements, Protocol, Reply, write_command};
+use crate::stats::Hints;
 use crate::string::Call;
 
 /// Members in one call: a script's command takes some thousands of arguments.
@@ -18,12 +22,15 @@ const MOST_WORDS: usize = 1000;
 /// Words of a command that may be joined to others: the server answers nobody else meanwhile.
 const MOST_SHARED_WORDS: usize = 18;
 
+/// A word of a command, on the spot where it is short.
+type Word = SmallVec<[u8; 40]>;
+
 /// What is made of the script's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reading {
     /// It is the answer.
     As(ReplyKind),
-    /// The first of an array is.
+    /// It is, or the first of an array.
     First,
     /// Any integer is OK.
     Done,
@@ -91,16 +98,34 @@ impl Listing {
 /// Such a command under way.
 #[derive(Debug)]
 pub(crate) struct PartsCall {
-    args: Vec<Vec<u8>>,
-    place: Place,
+    args: SmallVec<[Word; 3]>,
     kind: CollectionKind,
     protocol: Protocol,
     /// What its field held when it was seen, where it only reads.
     seen: Vec<u8>,
+    /// Of which parts it was told where members lie.
+    nonce: u64,
+    reading: Reading,
+}
+
+/// What the script is asked for.
+struct Asked {
     what: &'static str,
-    /// What follows that: of most commands what they name.
+    /// It has as many words as it has: how many is not said.
+    is_of_one: bool,
+    /// In which parts what it names lies, where it comes with hints.
+    hints: Hints,
+    /// How many words follow each of them.
+    step: usize,
+    /// What is said in place of the command's own words.
     words: Vec<Vec<u8>>,
     reading: Reading,
+}
+
+impl Asked {
+    fn with(what: &'static str, words: Vec<Vec<u8>>, reading: Reading) -> Self {
+        Self { what, is_of_one: false, hints: Hints::new(), step: 1, words, reading }
+    }
 }
 
 /// What the script is asked for, with what, where the command asks for some members whichever they are.
@@ -122,26 +147,69 @@ fn excerpt_of(excerpt: &Excerpt, seed: impl FnOnce() -> u64) -> (&'static str, V
     }
 }
 
-/// What the script is asked for, and what its answer is; none where the command is worked out.
-fn call_of(command: &str, kind: CollectionKind, args: &[&[u8]]) -> Option<(&'static str, Reading)> {
-    let (of, what, reading) = match command {
-        "sadd" => (CollectionKind::Set, "ADD", Reading::As(ReplyKind::Integer)),
-        "srem" => (CollectionKind::Set, "REMOVE", Reading::As(ReplyKind::Integer)),
-        "sismember" => (CollectionKind::Set, "HAS", Reading::First),
-        "smismember" => (CollectionKind::Set, "HAS", Reading::As(ReplyKind::Array)),
-        "hset" if args.len().is_multiple_of(2) => (CollectionKind::Hash, "ADD", Reading::As(ReplyKind::Integer)),
-        "hmset" if args.len().is_multiple_of(2) => (CollectionKind::Hash, "ADD", Reading::Done),
-        "hdel" => (CollectionKind::Hash, "REMOVE", Reading::As(ReplyKind::Integer)),
-        "hsetnx" => (CollectionKind::Hash, "NEW", Reading::As(ReplyKind::Integer)),
-        "hexists" => (CollectionKind::Hash, "HAS", Reading::First),
-        "hget" => (CollectionKind::Hash, "GET", Reading::First),
-        "hmget" => (CollectionKind::Hash, "GET", Reading::As(ReplyKind::Array)),
-        "hstrlen" => (CollectionKind::Hash, "LENGTH", Reading::First),
-        "hincrby" => (CollectionKind::Hash, "HINCRBY", Reading::Digits),
-        "hincrbyfloat" => (CollectionKind::Hash, "HINCRBYFLOAT", Reading::As(ReplyKind::Bulk)),
+/// What the script is asked for on members or fields, and what its answer is.
+struct OnMembers {
+    of: CollectionKind,
+    what: &'static str,
+    /// The same, where the script is told in which parts they lie: of one member, and of any number.
+    hinted: Option<[&'static str; 2]>,
+    reading: Reading,
+}
+
+/// That of a command; none where it is worked out.
+fn call_of(command: &str, kind: CollectionKind, args: &[&[u8]]) -> Option<OnMembers> {
+    use CollectionKind::{Hash, Set};
+    const INTEGER: Reading = Reading::As(ReplyKind::Integer);
+    const ARRAY: Reading = Reading::As(ReplyKind::Array);
+    let (of, what, hinted, reading) = match command {
+        "sadd" => (Set, "ADD", Some(["a", "add"]), INTEGER),
+        "srem" => (Set, "REMOVE", Some(["r", "remove"]), INTEGER),
+        "sismember" => (Set, "HAS", Some(["h", "has"]), Reading::First),
+        "smismember" => (Set, "HAS", Some(["has", "has"]), ARRAY),
+        "hset" if args.len().is_multiple_of(2) => (Hash, "ADD", Some(["f", "add"]), INTEGER),
+        "hmset" if args.len().is_multiple_of(2) => (Hash, "ADD", Some(["f", "add"]), Reading::Done),
+        "hdel" => (Hash, "REMOVE", Some(["r", "remove"]), INTEGER),
+        "hsetnx" => (Hash, "NEW", None, INTEGER),
+        "hexists" => (Hash, "HAS", Some(["h", "has"]), Reading::First),
+        "hget" => (Hash, "GET", Some(["g", "get"]), Reading::First),
+        "hmget" => (Hash, "GET", Some(["get", "get"]), ARRAY),
+        "hstrlen" => (Hash, "LENGTH", Some(["l", "length"]), Reading::First),
+        "hincrby" => (Hash, "HINCRBY", None, Reading::Digits),
+        "hincrbyfloat" => (Hash, "HINCRBYFLOAT", None, Reading::As(ReplyKind::Bulk)),
         _ => return None,
     };
-    (of == kind && args.len() <= MOST_WORDS).then_some((what, reading))
+    (of == kind && args.len() <= MOST_WORDS).then_some(OnMembers { of, what, hinted, reading })
+}
+
+impl OnMembers {
+    /// What the script is asked for, where hints are wanted of the parts of this nonce.
+    fn asked(self, args: &[&[u8]], nonce: u64, env: &Env<'_>) -> Asked {
+        let (key, named) = (args[1], &args[2..]);
+        let plain = |what, reading| Asked::with(what, Vec::new(), reading);
+        let Some([of_one, of_many]) = self.hinted else { return plain(self.what, self.reading) };
+        // Each member, or field with its value where it is set.
+        let step = if self.of == CollectionKind::Hash && self.what == "ADD" { 2 } else { 1 };
+        let class = |words: &[&[u8]]| {
+            let value = (self.of == CollectionKind::Hash).then(|| words.get(1).copied().unwrap_or_default());
+            class_of(words[0], value, Limits::DEFAULT.longest)
+        };
+        let texts = named.chunks(step).map(|words| (class(words), words[0]));
+        let Some(hints) = env.stats.in_parts().hints(key, nonce, texts) else { return plain(self.what, self.reading) };
+        let is_of_one = named.len() == step && of_one != of_many;
+        let what = if is_of_one { of_one } else { of_many };
+        Asked { what, is_of_one, hints, step, words: Vec::new(), reading: self.reading }
+    }
+}
+
+/// The answer that comes with better hints, and these; none where none come.
+fn with_hints(reply: &[u8]) -> Option<(&[u8], Elements<'_>)> {
+    let first = memchr::memchr(b'\n', reply).filter(|_| reply.first() == Some(&b'*'))? + 1;
+    if !reply[first..].starts_with(HINTED) {
+        return None;
+    }
+    let Ok(Reply::Array(mut all)) = Reply::parse(reply) else { return None };
+    all.next_raw()?;
+    Some((all.next_raw()?, all))
 }
 
 /// Whether a command of so many words may share a call.
@@ -149,32 +217,39 @@ fn is_short(words: usize) -> bool {
     words <= MOST_SHARED_WORDS
 }
 
+/// What the script is asked for by a command; none where it is to be worked out.
+fn asked(args: &[&[u8]], kind: CollectionKind, nonce: u64, env: &mut Env<'_>) -> Option<Asked> {
+    let command = command::table().lookup(args[0])?;
+    if let Some(excerpt) = Excerpt::read(command.name, kind, &Call { args, dialect: env.dialect() }) {
+        let (what, words) = excerpt_of(&excerpt, || (env.nonces)());
+        return Some(Asked::with(what, words, Reading::Excerpt(excerpt)));
+    }
+    match Listing::of(command.name) {
+        Some((of, listing)) => (of == kind).then(|| Asked::with("ALL", listing.words(), Reading::All(listing))),
+        None => Some(call_of(command.name, kind, args)?.asked(args, nonce, env)),
+    }
+}
+
 impl PartsCall {
-    /// What carries out this command on a collection that lies in parts; none where it is to be worked out.
-    pub(crate) fn of(
+    /// Sends what carries out this command on a collection that lies in the parts of this nonce, as far as that is known: it has one
+    /// reply. None where it is to be worked out.
+    pub(crate) fn start(
         args: &[&[u8]],
         place: &Place,
+        nonce: u64,
         seen: &[u8],
         protocol: Protocol,
         env: &mut Env<'_>,
+        wire: &mut Vec<u8>,
     ) -> Option<Self> {
-        let (command, kind) = (command::table().lookup(args[0])?, place.kind.collection()?);
-        let (what, words, reading) = match Excerpt::read(command.name, kind, &Call { args, dialect: env.dialect() }) {
-            Some(excerpt) => {
-                let (what, words) = excerpt_of(&excerpt, || (env.nonces)());
-                (what, words, Reading::Excerpt(excerpt))
-            }
-            None => match Listing::of(command.name) {
-                Some((of, listing)) => (of == kind).then_some(("ALL", listing.words(), Reading::All(listing)))?,
-                None => {
-                    let (what, reading) = call_of(command.name, kind, args)?;
-                    (what, args[2..].iter().map(|arg| arg.to_vec()).collect(), reading)
-                }
-            },
-        };
-        let args = args.iter().map(|arg| arg.to_vec()).collect();
-        let seen = if command.flags.contains(Flags::WRITE) { Vec::new() } else { seen.to_vec() };
-        Some(Self { args, place: place.clone(), kind, protocol, seen, what, words, reading })
+        let kind = place.kind.collection()?;
+        let asked = asked(args, kind, nonce, env)?;
+        let writes = command::table().lookup(args[0])?.flags.contains(Flags::WRITE);
+        let seen = if writes { Vec::new() } else { seen.to_vec() };
+        let owned = args.iter().map(|arg| Word::from_slice(arg)).collect();
+        let call = Self { args: owned, kind, protocol, seen, nonce, reading: asked.reading.clone() };
+        call.send(&asked, args, place, [b"EVALSHA", SCRIPT.sha], wire);
+        Some(call)
     }
 
     /// Whether a command's call may be joined to another on the same key.
@@ -183,9 +258,24 @@ impl PartsCall {
         is_short(args.len()) && command.is_some_and(|command| call_of(command.name, kind, args).is_some())
     }
 
-    /// Whether it is on this key, and another one may be joined to it.
-    pub(crate) fn may_be_followed(&self, key: &[u8]) -> bool {
-        self.args[1] == key && self.is_shared()
+    /// The nonce that another call on this key has to name to be joined to it; none where it may not be.
+    pub(crate) fn may_be_followed(&self, key: &[u8]) -> Option<u64> {
+        (self.args[1].as_slice() == key && self.is_shared()).then_some(self.nonce)
+    }
+
+    /// The key.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.args[1]
+    }
+
+    /// In which the client is answered.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// The command, word by word.
+    pub(crate) fn args(&self) -> SmallVec<[&[u8]; 4]> {
+        self.args.iter().map(SmallVec::as_slice).collect()
     }
 
     /// Whether it may be joined to others on the same key, and others to it.
@@ -194,33 +284,62 @@ impl PartsCall {
         !is_of_some && is_short(self.args.len())
     }
 
-    /// Sends it; it has one reply.
-    pub(crate) fn send(&self, wire: &mut Vec<u8>) {
-        self.send_by(b"EVALSHA", SCRIPT.sha, wire);
+    fn send(&self, asked: &Asked, command: &[&[u8]], place: &Place, script: [&[u8]; 2], wire: &mut Vec<u8>) {
+        let (head, nonce) = (part_head(place.origin), format!("{:016x}", self.nonce));
+        let own: SmallVec<[&[u8]; 4]> = asked.words.iter().map(Vec::as_slice).collect();
+        let named = if own.is_empty() { &command[2..] } else { &own };
+        let mut buffer = itoa::Buffer::new();
+        let count = buffer.format(named.len() + asked.hints.len());
+        let mut words: SmallVec<[&[u8]; 24]> = SmallVec::from_slice(&script);
+        words.extend_from_slice(&begin(
+            &place.physical,
+            &place.field,
+            &head,
+            self.is_shared(),
+            &self.seen,
+            nonce.as_bytes(),
+        ));
+        words.push(asked.what.as_bytes());
+        if !asked.is_of_one {
+            words.push(count.as_bytes());
+        }
+        match asked.hints.is_empty() {
+            true => words.extend_from_slice(named),
+            false => {
+                for (hint, named) in asked.hints.iter().zip(named.chunks(asked.step)) {
+                    words.push(hint);
+                    words.extend_from_slice(named);
+                }
+            }
+        }
+        write_command(wire, &words);
     }
 
-    fn send_by(&self, command: &[u8], script: &[u8], wire: &mut Vec<u8>) {
-        let (head, word_count) =
-            (part_head(self.place.origin), itoa::Buffer::new().format(self.words.len()).to_owned());
-        let mut args: Vec<&[u8]> = vec![command, script];
-        args.extend(begin(&self.place.physical, &self.place.field, &head, self.is_shared(), &self.seen));
-        args.extend([self.what.as_bytes(), word_count.as_bytes()]);
-        args.extend(self.words.iter().map(Vec::as_slice));
-        write_command(wire, &args);
+    /// Sends it once more, with the script's text.
+    fn send_with_text(&self, env: &mut Env<'_>, wire: &mut Vec<u8>) -> Option<()> {
+        let args = self.args();
+        let place = env.layout.locate(args[1]).place()?;
+        let asked = asked(&args, self.kind, self.nonce, env)?;
+        self.send(&asked, &args, &place, [b"EVAL", SCRIPT.source.as_bytes()], wire);
+        Some(())
     }
 
     /// Takes the reply; none where the script declined, and the command is to be worked out.
-    pub(crate) fn handle_reply(&self, reply: &[u8], io: &mut Io<'_>) -> Option<Step> {
-        (reply != UNSURE).then(|| self.answer(reply, io))
+    pub(crate) fn handle_reply(&self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Option<Step> {
+        if reply == UNSURE {
+            return None;
+        }
+        if reply.starts_with(b"-NOSCRIPT") {
+            return Some(self.send_with_text(env, io.wire).map_or(Step::Unexpected, |()| Step::More(1)));
+        }
+        let Some((answer, hints)) = with_hints(reply) else { return Some(self.answer(reply, io)) };
+        hints.filter_map(Reply::bytes).for_each(|name| env.stats.in_parts().learn(self.key(), name));
+        Some(self.answer(answer, io))
     }
 
     fn answer(&self, reply: &[u8], io: &mut Io<'_>) -> Step {
         if reply == DAMAGED {
             return fail(io, self.protocol, &failure(&self.args[1], WHY_DAMAGED));
-        }
-        if reply.starts_with(b"-NOSCRIPT") {
-            self.send_by(b"EVAL", SCRIPT.source.as_bytes(), io.wire);
-            return Step::More(1);
         }
         if reply.starts_with(b"-") {
             return done(io, &without_place(reply));
@@ -235,9 +354,12 @@ impl PartsCall {
                 Step::Done(Effect::None)
             }
             Reading::First => {
-                let Ok(Reply::Array(mut all)) = Reply::parse(reply) else { return Step::Unexpected };
                 let mut answer = Answer::new(io.answer, self.protocol);
-                match all.next() {
+                let first = match Reply::parse(reply) {
+                    Ok(Reply::Array(mut all)) => all.next(),
+                    alone => alone.ok(),
+                };
+                match first {
                     Some(Reply::Integer(number)) => answer.integer(number),
                     Some(Reply::Bulk(bytes)) => answer.bulk(bytes),
                     Some(Reply::Nil) => answer.nil(),

@@ -1,21 +1,23 @@
 //! Members of a set or hash that lies in parts: one call of a script for each command, whatever the size of the collection.
 //!
-//! | command | what the script is asked for |
-//! | --- | --- |
-//! | SADD, HSET, HMSET | `ADD` |
-//! | SREM, HDEL | `REMOVE` |
-//! | HSETNX | `NEW` |
-//! | HINCRBY, HINCRBYFLOAT | by their names |
-//! | SISMEMBER, SMISMEMBER, HEXISTS | `HAS` |
-//! | HGET, HMGET | `GET` |
-//! | HSTRLEN | `LENGTH` |
-//! | SPOP | `TAKE` |
-//! | SRANDMEMBER, HRANDFIELD | `DRAW` |
-//! | SSCAN, HSCAN | `WALK` |
-//! | SMEMBERS, HGETALL, HKEYS, HVALS; what works on all members | `ALL` |
+//! | command | what the script is asked for | with hints, of one and of several |
+//! | --- | --- | --- |
+//! | SADD | `ADD` | `a`, `add` |
+//! | HSET, HMSET | `ADD` | `f`, `add` |
+//! | SREM, HDEL | `REMOVE` | `r`, `remove` |
+//! | HSETNX | `NEW` | |
+//! | HINCRBY, HINCRBYFLOAT | by their names | |
+//! | SISMEMBER, SMISMEMBER, HEXISTS | `HAS` | `h`, `has` |
+//! | HGET, HMGET | `GET` | `g`, `get` |
+//! | HSTRLEN | `LENGTH` | `l`, `length` |
+//! | SPOP | `TAKE` | |
+//! | SRANDMEMBER, HRANDFIELD | `DRAW` | |
+//! | SSCAN, HSCAN | `WALK` | |
+//! | SMEMBERS, HGETALL, HKEYS, HVALS; what works on all members | `ALL` | |
 //!
 //! A command goes to the script once its header was seen, or at once where the key was found in parts before. What the script
-//! declines is worked out, as if there were none. Most of a call's time goes into its beginning: commands on a few members that
+//! declines is worked out, as if there were none. Hints say in which part a member lies, as far as that was learned from answers before
+//! (`crates/core/src/stats/in_parts.rs`): the script need not ask the directory then. Most of a call's time goes into its beginning: commands on a few members that
 //! follow one another on a connection are joined to one call ([`Joining`](crate::drive::Joining)), and requests for the same key
 //! need not wait for each other there.
 
@@ -38,14 +40,14 @@ pub(crate) use call::PartsCall;
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"770b73ceebd4d651e6c17dab571c70a7609c13e9" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"c7f6275183224235b1f2b1ecf89f260bcb44217c" };
 
 /// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n770b73ceebd4d651e6c17dab571c70a7609c13e9\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\nc7f6275183224235b1f2b1ecf89f260bcb44217c\r\n";
 
 /// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
 /// [`begin`] writes behind it.
-pub(crate) const SHARED_WORDS: u32 = 10;
+pub(crate) const SHARED_WORDS: u32 = 11;
 
 /// The limits, as the script takes them.
 static LIMITS: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
@@ -56,6 +58,9 @@ static LIMITS: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
 /// What the script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
 
+/// What an answer stands behind that comes with better hints.
+const HINTED: &[u8] = b"+~\r\n";
+
 /// What the script says of parts that aren't as their header says.
 const DAMAGED: &[u8] = b"+damaged\r\n";
 
@@ -63,17 +68,25 @@ const DAMAGED: &[u8] = b"+damaged\r\n";
 const WHY_DAMAGED: &str =
     "the directory of its parts is not what its header says; was it removed past keyfold, or evicted?";
 
-/// The arguments of a call behind the script, up to what it is asked for: on this field of a bucket, where this was seen.
-fn begin<'a>(bucket: &'a [u8], field: &'a [u8], head: &'a [u8], is_shared: bool, seen: &'a [u8]) -> [&'a [u8]; 10] {
+/// The arguments of a call behind the script, up to what it is asked for: on this field of a bucket, where this was seen, with hints of the
+/// parts of this nonce.
+fn begin<'a>(
+    bucket: &'a [u8],
+    field: &'a [u8],
+    head: &'a [u8],
+    is_shared: bool,
+    seen: &'a [u8],
+    nonce: &'a [u8],
+) -> [&'a [u8]; 11] {
     let [longest, integers, texts, fewest] = &*LIMITS;
     let shared: &[u8] = if is_shared { b"+" } else { b"-" };
-    [b"1", bucket, shared, field, head, longest, integers, texts, fewest, seen]
+    [b"1", bucket, shared, field, head, longest, integers, texts, fewest, seen, nonce]
 }
 
 /// A call that asks for all members, where there are not more.
 fn ask_for_all<'a>(bucket: &'a [u8], field: &'a [u8], head: &'a [u8], seen: &'a [u8], most: &'a [u8]) -> Vec<&'a [u8]> {
     let mut args: Vec<&[u8]> = vec![b"EVAL", SCRIPT.source.as_bytes()];
-    args.extend(begin(bucket, field, head, false, seen));
+    args.extend(begin(bucket, field, head, false, seen, b""));
     args.extend([&b"ALL"[..], b"1", most]);
     args
 }
@@ -109,7 +122,7 @@ pub const PARTS_SCRIPT: &str = SCRIPT.source;
 pub fn find_in_parts_command(bucket: &[u8], field: &[u8], member: &[u8]) -> Option<Vec<Vec<u8>>> {
     let head = part_head(Layout::origin_of(bucket)?);
     let mut args: Vec<&[u8]> = vec![b"EVALSHA", SCRIPT.sha];
-    args.extend(begin(bucket, field, &head, false, b""));
+    args.extend(begin(bucket, field, &head, false, b"", b""));
     args.extend([&b"HAS"[..], b"1", member]);
     Some(args.into_iter().map(<[u8]>::to_vec).collect())
 }
@@ -206,6 +219,6 @@ mod tests {
         let mut begun = Vec::new();
         write_command(&mut begun, &[b"EVALSHA", SCRIPT.sha]);
         assert_eq!(begun.strip_prefix(b"*2\r\n"), Some(CALL));
-        assert_eq!(begin(b"", b"", b"", true, b"").len(), SHARED_WORDS as usize);
+        assert_eq!(begin(b"", b"", b"", true, b"", b"").len(), SHARED_WORDS as usize);
     }
 }

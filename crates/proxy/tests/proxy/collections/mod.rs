@@ -18,6 +18,7 @@ mod damage;
 mod excerpts;
 mod expiry;
 mod full;
+mod hints;
 mod interrupted;
 mod parts;
 mod shared;
