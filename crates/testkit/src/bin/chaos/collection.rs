@@ -2,7 +2,7 @@
 //! of them, whole.
 //!
 //! ```text
-//! set    SADD of all numbers up to the next     1   1,2   1,2,3 …
+//! set    SADD of all numbers up to the next     1   1,2   1,2,3 …      some by 25 at a time, which come to lie in parts
 //! hash   HSET of two fields, HDEL of both       a=x,b=x   a=y,b=y   nothing …
 //! ```
 
@@ -13,14 +13,17 @@ use crate::asker::{Asker, Outcome};
 use crate::history::{History, Verdict};
 use crate::report::{Report, brief, note_failure, timed};
 
-/// A set that has so many members is left as it is.
-const MOST_MEMBERS: usize = 12;
+/// A set that was added to so many times is left as it is.
+const MOST_STEPS: usize = 12;
+/// How many members are added at once to a set that becomes large.
+const MANY: usize = 25;
 /// The length of a hash's values now and then, with which it is spilled.
 const LONG: usize = 90;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Set,
+    /// To which so many members are added at once.
+    Set(usize),
     Hash,
 }
 
@@ -33,10 +36,14 @@ pub(crate) struct Collection {
 impl Collection {
     /// A key that doesn't exist: a set, folded by its tag, or a hash, folded by its slot; of every five the last is plain.
     pub(crate) fn of(head: &str, id: u64) -> Self {
-        let kind = if id.is_multiple_of(2) { Kind::Set } else { Kind::Hash };
+        let kind = match id % 6 {
+            0 => Kind::Set(MANY),
+            2 | 4 => Kind::Set(1),
+            _ => Kind::Hash,
+        };
         let key = match kind {
             _ if id.is_multiple_of(5) => format!("{head}plain:{id}"),
-            Kind::Set => format!("{head}tags:{{{}}}:{id}", id / 7),
+            Kind::Set(_) => format!("{head}tags:{{{}}}:{id}", id / 7),
             Kind::Hash => format!("{head}sess:{id}"),
         };
         Self { history: History::of(key), kind }
@@ -55,7 +62,7 @@ impl Collection {
     pub(crate) fn write(&mut self, asker: &mut Asker, random: &mut Random, report: &mut Report) -> bool {
         let size = self.size();
         let (args, new) = match self.kind {
-            Kind::Set => next_set(size),
+            Kind::Set(step) => next_set(size + step),
             Kind::Hash => next_hash(random),
         };
         let key = self.history.key.clone();
@@ -67,7 +74,9 @@ impl Collection {
         };
         // How many came says what was there before; of a hash with all its fields not which.
         let verdict = match (self.kind, usize::try_from(count).unwrap_or(usize::MAX)) {
-            (Kind::Set, count) if count <= size + 1 => self.history.read(set_of(size + 1 - count).as_deref(), span),
+            (Kind::Set(step), count) if count <= size + step => {
+                self.history.read(set_of(size + step - count).as_deref(), span)
+            }
             (Kind::Hash, count @ (0 | 2)) if (count == 2) == new.is_some() => self.history.read(None, span),
             (Kind::Hash, 0 | 2) => Verdict::Right,
             _ => Verdict::Wrong(format!("{}: {count} changed\n      {}", key.escape_ascii(), self.history.past())),
@@ -75,7 +84,7 @@ impl Collection {
         report.note(verdict);
         self.history.wrote(new, None, span);
         report.acked += 1;
-        self.kind == Kind::Set && size + 1 >= MOST_MEMBERS
+        matches!(self.kind, Kind::Set(step) if size + step >= MOST_STEPS * step)
     }
 
     /// How many members a set has, were nothing lost.
@@ -86,7 +95,7 @@ impl Collection {
     /// Reads all of it; whether an answer came.
     pub(crate) fn read(&mut self, asker: &mut Asker, report: &mut Report) -> bool {
         let key = self.history.key.clone();
-        let command: &[u8] = if self.kind == Kind::Set { b"SMEMBERS" } else { b"HGETALL" };
+        let command: &[u8] = if self.kind == Kind::Hash { b"HGETALL" } else { b"SMEMBERS" };
         let (outcome, span) = timed(|| asker.call(&key, &[command, &key]));
         self.history.remember(format!("{span:?} {}: {}", command.escape_ascii(), brief(&outcome)));
         match outcome {
@@ -109,7 +118,7 @@ impl Collection {
     fn state_of(&self, values: &[Value]) -> Option<Vec<u8>> {
         let texts: Vec<&[u8]> = values.iter().filter_map(Value::bytes).collect();
         let mut parts: Vec<Vec<u8>> = match self.kind {
-            Kind::Set => texts.iter().map(|text| text.to_vec()).collect(),
+            Kind::Set(_) => texts.iter().map(|text| text.to_vec()).collect(),
             Kind::Hash => texts.chunks(2).map(|field| field.join(&b'=')).collect(),
         };
         parts.sort_by_key(|part| (part.len(), part.clone()));
@@ -121,13 +130,19 @@ impl Collection {
 type Write = (Vec<Vec<u8>>, Option<Vec<u8>>);
 
 fn next_set(size: usize) -> Write {
-    let members = (1..=size + 1).map(|number| number.to_string().into_bytes());
-    (std::iter::once(b"SADD".to_vec()).chain(members).collect(), set_of(size + 1))
+    let members = members_of(size).map(String::into_bytes);
+    (std::iter::once(b"SADD".to_vec()).chain(members).collect(), set_of(size))
+}
+
+/// Of integers and of texts, so that those of a large one lie in several parts.
+fn members_of(size: usize) -> impl Iterator<Item = String> {
+    (1..=size).map(|number| if number % 5 == 1 { number.to_string() } else { format!("text{number}") })
 }
 
 /// The state of a set with so many members.
 fn set_of(size: usize) -> Option<Vec<u8>> {
-    let members: Vec<String> = (1..=size).map(|number| number.to_string()).collect();
+    let mut members: Vec<String> = members_of(size).collect();
+    members.sort_by_key(|member| (member.len(), member.clone()));
     (size > 0).then(|| members.join(",").into_bytes())
 }
 
