@@ -17,9 +17,9 @@
 //!
 //! A command goes to the script once its header was seen, or at once where the key was found in parts before. What the script
 //! declines is worked out, as if there were none. Hints say in which part a member lies, as far as that was learned from answers before
-//! (`crates/core/src/stats/in_parts.rs`): the script need not ask the directory then. Most of a call's time goes into its beginning: commands on a few members that
-//! follow one another on a connection are joined to one call ([`Joining`](crate::drive::Joining)), and requests for the same key
-//! need not wait for each other there.
+//! (`crates/core/src/stats/in_parts.rs`): the script need not ask the directory then. Most of a call's time goes into its beginning:
+//! commands on a few members that follow one another on a connection are joined to one call ([`Joining`](crate::drive::Joining)), and
+//! requests for the same key need not wait for each other there.
 
 use std::sync::LazyLock;
 
@@ -40,10 +40,10 @@ pub(crate) use call::PartsCall;
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"c7f6275183224235b1f2b1ecf89f260bcb44217c" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"10b612eea043f8cb018421c124ac48cdf9ea65da" };
 
 /// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\nc7f6275183224235b1f2b1ecf89f260bcb44217c\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n10b612eea043f8cb018421c124ac48cdf9ea65da\r\n";
 
 /// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
 /// [`begin`] writes behind it.

@@ -63,6 +63,7 @@ local texts = class('t', texts_depth, text_count, tonumber(argv[6]), form == 'S'
 local outliers = class('o', outliers_depth, outlier_count, tonumber(argv[6]), not is_hash)
 local changed = false
 local function total() return integers.count + texts.count + outliers.count end
+local function size_of(of, part) return call(of.is_set and 'SCARD' or 'HLEN', part) end
 
 -- What goes by the directories, which tell of each hash in which part it lies.
 local directories
@@ -144,13 +145,12 @@ local function by_directories()
       end
       return note_depth(number, bit, depth + 1)
     end
-    local function size_of(part) return call(of.is_set and 'SCARD' or 'HLEN', part) end
     local bit = 2 ^ (depth - 1)
     local number = hash % bit
     local low, high = part_name(of, depth, number), part_name(of, depth, number + bit)
     local beside = hash % 2 ^ depth == number and number + bit or number
     if depth_at(of, beside) ~= depth then return end
-    local low_size, high_size = size_of(low), size_of(high)
+    local low_size, high_size = size_of(of, low), size_of(of, high)
     if low_size + high_size > of.most / 2 then return end
     local whole = part_name(of, depth - 1, number)
     if low_size == 0 then
@@ -185,7 +185,7 @@ local function by_directories()
       of.depth = 0
       return
     end
-    local size = call(of.is_set and 'SCARD' or 'HLEN', part)
+    local size = size_of(of, part)
     local is_full = more > 0 and size > of.most
     if is_full or more < 0 and depth > 0 and size * 6 < of.most then resize(of, is_full, depth, hash) end
   end
@@ -265,7 +265,7 @@ local function by_directories()
         local index = math.random(0, 2 ^ of.depth - 1)
         local depth = depth_at(of, index)
         local part = part_name(of, depth, index % 2 ^ depth)
-        local size = call(of.is_set and 'SCARD' or 'HLEN', part)
+        local size = size_of(of, part)
         if size > 0 and (of.depth == 0 or math.random() * of.most * 2 ^ (of.depth - depth) < size) then
           return call(of.is_set and 'SRANDMEMBER' or 'HRANDFIELD', part), of, part
         end
@@ -377,8 +377,8 @@ local function by_directories()
       if value then return set_field(text, value) end
       return add(class_of(text), text)
     end,
-    class_of = class_of, count = count, excerpt = excerpt, find = find, hint_of = hint_of, increment = increment, list = list,
-    part_of = part_of, read = read, remove = function(text) return remove(find(text), text) end, set_field = set_field,
+    count = count, excerpt = excerpt, hint_of = hint_of, increment = increment, list = list, part_of = part_of, read = read,
+    remove = function(text) return remove(find(text), text) end, set_field = set_field,
   }
   return directories
 end
@@ -413,7 +413,7 @@ local function read_at(what, of, part, text)
     found = call('HSTRLEN', part, text)
     if found > 0 then return found end
   end
-  if (not is_hash or outliers.count == 0) and call(of.is_set and 'SCARD' or 'HLEN', part) > 0 then return found end
+  if (not is_hash or outliers.count == 0) and size_of(of, part) > 0 then return found end
 end
 
 -- Counts so many more members of a part, which may be full or small by that.
@@ -430,7 +430,7 @@ end
 -- The same of how many are new by adding it, and the server's error where it takes none.
 local function add_at(of, part, text, value)
   if is_hash and (of ~= texts or outliers.count > 0) then return end
-  local size = call(of.is_set and 'SCARD' or 'HLEN', part)
+  local size = size_of(of, part)
   if size == 0 then return end
   local is_new
   if of.is_set then is_new = redis.pcall('SADD', part, text) else is_new = redis.pcall('HSET', part, text, value or '') end
@@ -445,10 +445,10 @@ end
 -- The same of how many have gone by removing it.
 local function remove_at(of, part, text)
   if call(of.is_set and 'SREM' or 'HDEL', part, text) == 0 then
-    if (not is_hash or outliers.count == 0) and call(of.is_set and 'SCARD' or 'HLEN', part) > 0 then return 0 end
+    if (not is_hash or outliers.count == 0) and size_of(of, part) > 0 then return 0 end
     return
   end
-  if of.count > 1 and call(of.is_set and 'SCARD' or 'HLEN', part) * 6 >= of.most then
+  if of.count > 1 and size_of(of, part) * 6 >= of.most then
     of.count, changed = of.count - 1, true
   else
     recount(of, -1, part, text)

@@ -187,6 +187,14 @@ fn those_in_parts_wait_for_their_slots_and_lose_nothing() {
     move_slots_under_writers(150);
 }
 
+/// With a client, and the slot in which a set of 1,400 members lies, `tags:{7}:1`.
+fn stage_with_one_in_parts(binary: &Binary) -> (Cluster, Handle, Wire, u16) {
+    let (cluster, proxy) = stage(binary);
+    let mut wire = connect(&proxy);
+    fill(&mut wire, "tags:{7}:1", 700);
+    (cluster, proxy, wire, slot_of(b"tags:{7}:1"))
+}
+
 /// How many keys the nodes have in this slot.
 fn keys_in(cluster: &Cluster, slot: u16) -> i64 {
     let count = |node: &Node| match node.call(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]) {
@@ -199,10 +207,7 @@ fn keys_in(cluster: &Cluster, slot: u16) -> i64 {
 #[test]
 fn what_is_in_parts_half_way_is_answered_as_soon_as_it_is_whole_and_goes_with_all_its_parts() {
     each(&newest_and_others().0, |binary| {
-        let (cluster, proxy) = stage(binary);
-        let mut wire = connect(&proxy);
-        fill(&mut wire, "tags:{7}:1", 700);
-        let slot = slot_of(b"tags:{7}:1");
+        let (cluster, _proxy, mut wire, slot) = stage_with_one_in_parts(binary);
         assert!(keys_in(&cluster, slot) > 10, "{}", keys_in(&cluster, slot));
         let resharding = cluster.begin_reshard(slot, (cluster.owner(slot).unwrap() + 1) % 3).unwrap();
         let waits = "-TRYAGAIN keyfold: a large set or hash waits while its slot moves\r\n";
@@ -239,10 +244,7 @@ fn what_is_in_parts_half_way_is_answered_as_soon_as_it_is_whole_and_goes_with_al
 #[test]
 fn parts_that_are_nobodys_go_though_their_slot_moves_meanwhile() {
     each(&newest_and_others().0, |binary| {
-        let (cluster, proxy) = stage(binary);
-        let mut wire = connect(&proxy);
-        fill(&mut wire, "tags:{7}:1", 700);
-        let slot = slot_of(b"tags:{7}:1");
+        let (cluster, _proxy, mut wire, slot) = stage_with_one_in_parts(binary);
         let resharding = cluster.begin_reshard(slot, (cluster.owner(slot).unwrap() + 1) % 3).unwrap();
         let keys = keys_in(&cluster, slot);
         assert_eq!(cluster.move_keys(resharding, 3).unwrap(), 3);
