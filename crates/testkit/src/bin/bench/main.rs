@@ -12,6 +12,7 @@
 //! | [`watched`] | what metrics and the slow log cost |
 //! | [`caches`] | what it costs to keep a cache, and how near to its mark memory stays in a burst of writes |
 //! | [`proxy`] | a keyfold proxy in a process of its own |
+//! | [`sent`] | what it sends for a command |
 //! | [`nutcracker`] | the other proxy |
 //! | [`side_by_side`] | what one keyfold costs more than another that is asked at the same moment |
 //! | [`redis_benchmark`] | what sends the requests |
@@ -32,6 +33,7 @@ mod proxy;
 mod records;
 mod redis_benchmark;
 mod report;
+mod sent;
 mod side_by_side;
 mod speed;
 mod watched;

@@ -1,5 +1,6 @@
 //! One large set or hash, written member by member: bytes a member, and requests a second.
 
+use keyfold_core::layout::Layout;
 use keyfold_lab::Table;
 use keyfold_proxy::address::ServerAddress;
 use keyfold_server::{Server, memory};
@@ -90,7 +91,8 @@ fn weigh(binary: &Binary, family: &Family, members: u64, folded: bool) -> anyhow
 
 fn speed(binary: &Binary, options: &Options, members: u64, report: &mut Report) -> anyhow::Result<()> {
     let (plain, behind) = (binary.start(&[])?, binary.start(&[])?);
-    let pair = Pair::new(&plain, &behind, LAYOUT)?;
+    let layout = Layout::parse_file(LAYOUT)?;
+    let mut pair = Pair::new(&plain, &behind, (LAYOUT, &layout))?;
     let title = format!("one of {members}, thousand requests a second, {} clients", redis_benchmark::CLIENTS);
     let mut table = speeds(title);
     let numbers = usize::try_from(members)?;

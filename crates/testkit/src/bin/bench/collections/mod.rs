@@ -8,6 +8,10 @@
 mod large;
 mod small;
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use keyfold_core::layout::Layout;
 use keyfold_lab::{Cell, Table};
 use keyfold_server::{Commands, Server as Connection};
 use keyfold_testkit::random::Random;
@@ -15,11 +19,16 @@ use keyfold_testkit::{Binary, Server};
 
 use crate::options::Options;
 use crate::proxy::Proxy;
-use crate::redis_benchmark::{self, Load, Target};
+use crate::redis_benchmark::{self, Load, Run, Target};
 use crate::report::{Report, cell, each_round};
+use crate::sent::Sender;
 
 /// Written in one go.
 const AT_ONCE: usize = 1000;
+
+/// What redis-benchmark writes a number in place of, and the one whose request is taken for the cheapest form.
+const RANDOM_NUMBER: &str = "__rand_int__";
+const ONE_NUMBER: &str = "000000000064";
 
 /// Measures small ones and large ones.
 pub(crate) fn measure(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Result<()> {
@@ -51,39 +60,81 @@ fn weights(name: &str, [plain, folded]: [f64; 2]) -> Vec<Cell> {
 }
 
 /// A plain server, and another behind a keyfold.
-struct Pair {
+struct Pair<'l> {
     plain: Target,
+    behind: Target,
     proxy: Proxy,
+    sender: Sender<'l>,
 }
 
-impl Pair {
-    fn new(plain: &Server, behind: &Server, layout: &str) -> anyhow::Result<Self> {
-        Ok(Self { plain: Target { port: plain.port(), pid: plain.pid() }, proxy: Proxy::start(behind, layout)? })
+/// Each in its turn.
+struct Round {
+    plain: Run,
+    /// What keyfold sends for the command, by the benchmark itself; none where that is several requests.
+    cheapest: Option<Run>,
+    keyfold: Run,
+    /// The server's processor time for a request through keyfold.
+    server_us: f64,
+}
+
+const COLUMNS: [&str; 11] = [
+    "command",
+    "pipeline",
+    "plain",
+    "cheapest",
+    "keyfold",
+    "keyfold/cheapest",
+    "keyfold/plain, each round",
+    "median",
+    "server CPU, plain",
+    "server CPU, keyfold",
+    "keyfold CPU",
+];
+
+impl<'l> Pair<'l> {
+    /// Of two servers, the second of which is put behind a keyfold by a layout, once as text and once as what it says.
+    fn new(plain: &Server, behind: &Server, (text, layout): (&str, &'l Layout)) -> anyhow::Result<Self> {
+        let target = |server: &Server| Target { port: server.port(), pid: server.pid() };
+        let proxy = Proxy::start(behind, text)?;
+        Ok(Self { plain: target(plain), behind: target(behind), proxy, sender: Sender::new(layout, behind)? })
     }
 
-    /// Both by turns.
-    fn row(&self, command: &[&str], load: Load, rounds: usize) -> anyhow::Result<Vec<Cell>> {
-        let (mut of_plain, mut of_keyfold, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..rounds {
-            let a_second =
-                |target| Ok::<_, anyhow::Error>(redis_benchmark::run(target, command, load)?.requests_per_second);
-            let (one, other) = (a_second(self.plain)?, a_second(self.proxy.target())?);
-            ratios.push(other / one);
-            of_plain.push(one / 1000.0);
-            of_keyfold.push(other / 1000.0);
-        }
+    /// All by turns, after the command was carried out as often on both sides.
+    fn row(&mut self, command: &[&str], load: Load, rounds: usize) -> anyhow::Result<Vec<Cell>> {
+        let one = command.iter().map(|word| word.replace(RANDOM_NUMBER, ONE_NUMBER)).collect::<Vec<_>>();
+        let one = one.iter().map(String::as_bytes).collect::<Vec<_>>();
+        let cheapest = self.sender.sent_again(&one)?;
+        let cheapest = cheapest.map(|words| words.into_iter().map(OsString::from_vec).collect::<Vec<_>>());
+        let rounds = (0..rounds)
+            .map(|_| {
+                let plain = redis_benchmark::run(self.plain, command, load)?;
+                let cheapest =
+                    cheapest.as_ref().map(|words| redis_benchmark::run(self.behind, words, load)).transpose()?;
+                let (keyfold, beside) =
+                    redis_benchmark::run_beside(self.proxy.target(), &[self.behind.pid], command, load)?;
+                Ok(Round { plain, cheapest, keyfold, server_us: beside[0] })
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let of = |figure: fn(&Round) -> f64| rounds.iter().map(figure).collect::<Vec<_>>();
+        let known = |figure: fn(&Round) -> Option<f64>| rounds.iter().filter_map(figure).collect::<Vec<_>>();
+        let ratios = of(|round| round.keyfold.requests_per_second / round.plain.requests_per_second);
         Ok(vec![
             format!("{} of {} words", command[0], command.len()).into(),
             Cell::Whole(load.pipeline as u64),
-            cell(of_plain, 2),
-            cell(of_keyfold, 2),
+            cell(of(|round| round.plain.requests_per_second / 1000.0), 2),
+            cell(known(|round| Some(round.cheapest?.requests_per_second / 1000.0)), 2),
+            cell(of(|round| round.keyfold.requests_per_second / 1000.0), 2),
+            cell(known(|round| Some(round.keyfold.requests_per_second / round.cheapest?.requests_per_second)), 2),
             each_round(&ratios),
             cell(ratios, 2),
+            cell(of(|round| round.plain.cpu_us_per_request), 2),
+            cell(of(|round| round.server_us), 2),
+            cell(of(|round| round.keyfold.cpu_us_per_request), 2),
         ])
     }
 }
 
 /// A table of such rows.
 fn speeds(title: String) -> Table {
-    Table::titled(title, &["command", "pipeline", "plain", "keyfold", "keyfold/plain", "median"])
+    Table::titled(title, &COLUMNS)
 }

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
+use keyfold_core::layout::Layout;
 use keyfold_lab::Table;
 use keyfold_proxy::address::ServerAddress;
 use keyfold_server::{Server, memory};
@@ -148,7 +149,8 @@ const ASKED_LAYOUT: &str = "[[namespace]]\nkeys = 'sess:{id:int(12)}'\ntype = 'h
 
 fn speed(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let (plain, behind) = (binary.start(&SETTINGS)?, binary.start(&SETTINGS)?);
-    let pair = Pair::new(&plain, &behind, ASKED_LAYOUT)?;
+    let layout = Layout::parse_file(ASKED_LAYOUT)?;
+    let mut pair = Pair::new(&plain, &behind, (ASKED_LAYOUT, &layout))?;
     let title = format!("sets and hashes, thousand requests a second, {} clients", redis_benchmark::CLIENTS);
     let mut table = super::speeds(title);
     for command in ASKED {

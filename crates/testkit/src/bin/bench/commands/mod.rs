@@ -6,7 +6,6 @@
 //! that it reads and writes what keyfold does. All take turns in each round; ratios are of one round, their median counts.
 
 mod list;
-mod sent;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -20,8 +19,8 @@ use crate::options::Options;
 use crate::proxy::Proxy;
 use crate::redis_benchmark::{self, Load, RANDOM_KEY, Run, Target, median};
 use crate::report::Report;
+use crate::sent::{Sender, Words};
 use list::{BUCKET, FIELD, Floor, HOT, ROWS, Row};
-use sent::{Sender, Words};
 
 const LAYOUT: &str = "[[namespace]]\nkeys = \"key:{id:int(12)}\"\nbucket = { span = 128 }\n";
 
@@ -171,10 +170,7 @@ impl Stage<'_> {
         let command: Vec<&[u8]> =
             row.command.iter().map(|word| if *word == RANDOM_KEY { &key } else { word.as_bytes() }).collect();
         let bucket = self.sender.sent(&[b"GET", &key])?.context("GET is one request")?.swap_remove(1);
-        // What was found out by the first counts for all later ones: that counters expire, for one.
-        self.sender.sent(&command)?;
-        let words = self.sender.sent(&command)?;
-        Ok(words.map(|words| in_copies(&words, &bucket)))
+        Ok(self.sender.sent_again(&command)?.map(|words| in_copies(&words, &bucket)))
     }
 
     fn rounds(&self, row: &Row, cheapest: &Option<Cheapest>, load: Load, rounds: usize) -> anyhow::Result<Vec<Round>> {

@@ -1,4 +1,4 @@
-//! What keyfold sends for a command on a folded key.
+//! What keyfold sends for a command on a folded key: its cheapest form at the server, where that is one request.
 
 use std::time::SystemTime;
 
@@ -9,23 +9,23 @@ use keyfold_core::layout::Layout;
 use keyfold_testkit::{Server, Wire, reply};
 
 /// One request of keyfold's, word by word.
-pub(super) type Words = Vec<Vec<u8>>;
+pub(crate) type Words = Vec<Vec<u8>>;
 
 /// A keyfold without sockets of its own, that carries out commands one after the other.
-pub(super) struct Sender<'l> {
+pub(crate) struct Sender<'l> {
     conversations: Conversations<'l, ()>,
     wire: Wire,
 }
 
 impl<'l> Sender<'l> {
-    pub(super) fn new(layout: &'l Layout, server: &Server) -> anyhow::Result<Self> {
+    pub(crate) fn new(layout: &'l Layout, server: &Server) -> anyhow::Result<Self> {
         let info = ServerInfo { name: server.flavor().name().to_owned(), version: server.version().to_string() };
         Ok(Self { conversations: Conversations::new(Context::without_data(layout, info)), wire: server.connect()? })
     }
 
     /// Carries out a command and gives what was sent at first, where that was one request without a NUL (which nobody can
     /// hand to a program).
-    pub(super) fn sent(&mut self, command: &[&[u8]]) -> anyhow::Result<Option<Words>> {
+    pub(crate) fn sent(&mut self, command: &[&[u8]]) -> anyhow::Result<Option<Words>> {
         let mut first = Vec::new();
         for later_ms in 0..100 {
             first = self.carry_out(command, later_ms)?;
@@ -35,6 +35,13 @@ impl<'l> Sender<'l> {
         }
         let words = first.pop().filter(|words| first.is_empty() && !words.iter().flatten().any(|byte| *byte == 0));
         Ok(words)
+    }
+
+    /// The same of a command that was carried out before, so that what keyfold learns from its answer counts: that a counter
+    /// expires, that a set lies in parts, and in which of them a member is.
+    pub(crate) fn sent_again(&mut self, command: &[&[u8]]) -> anyhow::Result<Option<Words>> {
+        self.sent(command)?;
+        self.sent(command)
     }
 
     fn carry_out(&mut self, command: &[&[u8]], later_ms: i64) -> anyhow::Result<Vec<Words>> {
