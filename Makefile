@@ -29,12 +29,13 @@ SERVER_SUITES := bed blocking_client cluster_layout commands memory program prox
 server-suites:
 	@echo $(SERVER_SUITES)
 
-# Of the crates themselves, too, unless one suite is run after the others.
+# Of the crates themselves, too, unless one suite is run after the others. And of all of them what these say to the test programs.
 SERVER_UNITS := --lib --bins
+TEST_ARGS :=
 
 test-servers: ## of the tests those that have servers, against every one at hand
 	@scripts/ensure-server
-	$(TEST) --workspace $(SERVER_UNITS) $(addprefix --test ,$(SERVER_SUITES))
+	$(TEST) --workspace $(SERVER_UNITS) $(addprefix --test ,$(SERVER_SUITES)) -- $(TEST_ARGS)
 
 test-long: ## the tests that take minutes: the lab's studies on every server, large families, a large model, clusters, Sentinels
 	@scripts/ensure-server
