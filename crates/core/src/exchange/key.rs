@@ -37,6 +37,13 @@ pub(crate) struct Spot {
     held: Result<Held, String>,
 }
 
+/// Stored bytes, and the value that they mean, a set or hash packed; none for a value that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Strange<'s> {
+    pub(crate) stored: &'s [u8],
+    pub(crate) means: Option<Cow<'s, [u8]>>,
+}
+
 /// What lay in a spot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Found {
@@ -257,9 +264,8 @@ impl Spot {
         }
     }
 
-    /// What lies there that a script on the server can't understand, because a codec or another application wrote it, and
-    /// the value that it means; none for a value that is gone.
-    pub(crate) fn strange(&self) -> Option<(&[u8], Option<&[u8]>)> {
+    /// What lies there that a script on the server can't understand, because a codec or another application wrote it.
+    pub(crate) fn strange(&self) -> Option<Strange<'_>> {
         let is_coded = |body: &Body<'_>| matches!(body, Body::Coded { .. } | Body::Spill { slot: Some(_), .. });
         let stored = match &self.found {
             Found::Field { stored, .. } => stored,
@@ -269,10 +275,12 @@ impl Spot {
         if self.packing().is_none() && !Frame::decode(stored).is_ok_and(|frame| is_coded(&frame.body)) {
             return None;
         }
-        match &self.held {
-            Ok(Held::String(entry)) => Some((stored, Some(&entry.value))),
-            _ => Some((stored, None)),
-        }
+        let means = match &self.held {
+            Ok(Held::String(entry)) => Some(Cow::Borrowed(entry.value.as_slice())),
+            Ok(Held::Collection(collected)) => Some(Cow::Owned(collected.collection.packed())),
+            _ => None,
+        };
+        Some(Strange { stored, means })
     }
 
     /// Decodes what was found, into `held`.

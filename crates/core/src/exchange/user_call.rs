@@ -2,15 +2,18 @@
 //! ([`crate::user_script`]).
 //!
 //! ```text
-//! EVALSHA sha' 2 bucket plain  v1 v2  1 user:7 7 512 nonce+head 0  again 2 2 1
-//!         │    └─ physical ─┘  └─┬─┘  └────────┬────────────────┘  │     │ │ └ how many keys are folded, below zero where
-//!         │                  the user's    of each folded key      │     │ │   it only reads
-//!         of the wrapped script                                    │     how many keys and arguments are the user's
-//!                                                                  the answer where keyfold has to read once more
+//! EVALSHA sha' 2 bucket plain  v1 v2  1 user:7 7 512 nonce+head "" 0  again 2 2 1
+//!         │    └─ physical ─┘  └─┬─┘  └─────────┬──────────────────┘  │     │ │ └ how many keys are folded, below zero where
+//!         │                  the user's     of each folded key        │     │ │   it only reads
+//!         of the wrapped script                                       │     how many keys and arguments are the user's
+//!                                                                     the answer where keyfold has to read once more
 //! ```
 //! Of a folded key these are its number among the keys, its name, the field, the longest stored value (nothing for a key of
-//! its own), what a spilled value is named by, and the number of its spots ([`write_spot`]): none where it simply lies in a
-//! field or under a zipped name.
+//! its own), what a spilled value is named by, whether it is a set or a hash, and the number of its spots ([`write_spot`]): none
+//! where it simply lies in a field or under a zipped name.
+//!
+//! Sets and hashes are told by the same: the script takes their packed form apart and puts it together again. Those that lie in
+//! parts, and hashes of which a field expires, it refuses.
 //!
 //! It is called by its hash; a server that doesn't know it answers NOSCRIPT and gets the text, and the user's script beside
 //! it, which it would know without keyfold: by that it is called where no key is folded.
@@ -32,7 +35,7 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::command::Id;
-use crate::exchange::key::{Key, Spot};
+use crate::exchange::key::{Key, Spot, Strange};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::recode::{Recode, Recoded};
 use crate::exchange::{Effect, Env, Io, Step, done};
@@ -360,7 +363,7 @@ fn replaced(text: &[u8], what: &[u8], with: &[u8]) -> Vec<u8> {
 }
 
 /// What the script's first line is told of a folded key, the `number`th, but for its spots.
-fn tell(number: usize, key: &Key, env: &mut Env<'_>) -> [Vec<u8>; 5] {
+fn tell(number: usize, key: &Key, env: &mut Env<'_>) -> [Vec<u8>; 6] {
     let place = key.spots().first().and_then(|spot| spot.place.as_ref());
     let (field, longest, named_by) = match place {
         Some(place) if place.kind.is_field() => {
@@ -372,7 +375,8 @@ fn tell(number: usize, key: &Key, env: &mut Env<'_>) -> [Vec<u8>; 5] {
         Some(place) if place.kind.is_raw() && !key.is_moving() => (Vec::new(), Vec::new(), Vec::new()),
         _ => (Vec::new(), NO_LIMIT.to_vec(), 0_u64.to_be_bytes().to_vec()),
     };
-    [number.to_string().into_bytes(), key.logical.clone(), field, longest, named_by]
+    let kind = key.collection().map_or(Vec::new(), |kind| kind.to_string().into_bytes());
+    [number.to_string().into_bytes(), key.logical.clone(), field, longest, named_by, kind]
 }
 
 /// Appends what the script is told of a place where a key may lie: what it is, the number of its physical key, the field, what
@@ -387,8 +391,8 @@ fn write_spot(spot: &Spot, number: usize, told: &mut Vec<Vec<u8>>) {
     };
     let (stored, means) = match spot.strange() {
         None => (Vec::new(), Vec::new()),
-        Some((stored, None)) => ([b"+", stored].concat(), b"-".to_vec()),
-        Some((stored, Some(value))) => ([b"+", stored].concat(), [b"+", value].concat()),
+        Some(Strange { stored, means: None }) => ([b"+", stored].concat(), b"-".to_vec()),
+        Some(Strange { stored, means: Some(value) }) => ([b"+", stored].concat(), [b"+", &*value].concat()),
     };
     told.extend([kind.to_vec(), number.to_string().into_bytes(), field.to_vec(), head, stored, means]);
 }
@@ -398,8 +402,10 @@ fn write_spot(spot: &Spot, number: usize, told: &mut Vec<Vec<u8>>) {
 fn note_writes(place: &Place, key: &Key, args: &[&[u8]], env: &Env<'_>) {
     env.note_expiry(place, Some(env.now_ms + LOOK_AFTER_MS));
     let longest = env.layout.namespace(place.namespace).value_limit;
-    let decoded = key.spots().iter().filter_map(|spot| spot.strange()?.1);
-    if args.iter().copied().chain(decoded).any(|bytes| bytes.len() > longest) {
+    let decoded = || key.spots().iter().filter_map(|spot| spot.strange()?.means);
+    let is_long = |bytes: &[u8]| bytes.len() > longest;
+    // Members may come to more in all than each.
+    if key.collection().is_some() || args.iter().copied().any(is_long) || decoded().any(|value| is_long(&value)) {
         env.stats.namespace(place.namespace).note_spilled();
     }
 }
@@ -483,13 +489,13 @@ mod tests {
         let sent = shown(&mut wire);
         let (wrapped, own) = (format!("{:?}", script.wrapped_sha()), format!("{:?}", script.sha));
         assert!(
-            sent.starts_with("*15\r\n$7\r\nEVALSHA\r\n") && sent.contains(&wrapped) && sent.ends_with("$1\r\n1\r\n"),
+            sent.starts_with("*16\r\n$7\r\nEVALSHA\r\n") && sent.contains(&wrapped) && sent.ends_with("$1\r\n1\r\n"),
             "{sent}"
         );
         let io = &mut Io { wire: &mut wire, answer: &mut answer };
         assert!(matches!(call.handle_reply(b"-NOSCRIPT No matching script.\r\n", &mut env, io), Step::More(2)));
         assert!(String::from_utf8_lossy(io.wire).starts_with("*3\r\n$6\r\nSCRIPT\r\n"));
-        assert!(String::from_utf8_lossy(io.wire).contains("*15\r\n$4\r\nEVAL\r\n"));
+        assert!(String::from_utf8_lossy(io.wire).contains("*16\r\n$4\r\nEVAL\r\n"));
         assert!(matches!(call.handle_reply(b"$1\r\nx\r\n", &mut env, io), Step::Wait));
         let error = |sha: &str| format!("-ERR no script: {sha}, on @user_script:1.\r\n");
         assert!(matches!(call.handle_reply(error(&wrapped).as_bytes(), &mut env, io), Step::Done(_)));
@@ -517,8 +523,8 @@ mod tests {
         let (_, replies) = UserCall::start(Id::Eval, &args, keys, &script, Vec::new(), false, &mut env, &mut wire);
         let sent = shown(&mut wire);
         assert!(replies == 1 && sent.contains("EVALSHA"), "{sent}");
-        // Neither a field, nor a longest value, nor a spot.
-        assert!(sent.contains("$3\r\np:x\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$1\r\n0\r\n"), "{sent}");
+        // Neither a field, nor a longest value, nor another type, nor a spot.
+        assert!(sent.contains(&format!("$3\r\np:x\r\n{}$1\r\n0\r\n", "$0\r\n\r\n".repeat(4))), "{sent}");
     }
 
     #[test]

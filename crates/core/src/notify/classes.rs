@@ -51,8 +51,14 @@ impl Classes {
 
     /// The letters of the classes, as the setting has them.
     pub(crate) fn letters(self) -> String {
-        let letters =
-            [(Self::GENERIC, 'g'), (Self::STRING, '$'), (Self::SET, 's'), (Self::EXPIRED, 'x'), (Self::NEW, 'n')];
+        let letters = [
+            (Self::GENERIC, 'g'),
+            (Self::STRING, '$'),
+            (Self::SET, 's'),
+            (Self::HASH, 'h'),
+            (Self::EXPIRED, 'x'),
+            (Self::NEW, 'n'),
+        ];
         letters.into_iter().filter_map(|(class, letter)| self.contains(class).then_some(letter)).collect()
     }
 

@@ -95,7 +95,7 @@ impl Notices {
     }
 
     /// The same as a table of Lua: the beginnings of the channels of keys and of events, each or false, and the letters of the
-    /// classes that strings have.
+    /// classes that folded keys have.
     pub(crate) fn in_lua(self) -> String {
         let Self { classes, database } = self;
         let channel = |way, name| match classes.contains(way) {

@@ -409,9 +409,6 @@ impl Session {
             return Route::PassOn;
         }
         effort.touched.extend(places.folded().map(|(_, namespace)| namespace));
-        if places.hold_collections() {
-            return self.route_collections(command, args, &keys, places, env, effort);
-        }
         if calls_script(command.id) {
             return match self.find_script(command, args, env) {
                 Ok(Some(script)) => Route::Script { command: command.id, script: Some(script), places },
@@ -421,6 +418,9 @@ impl Session {
         }
         if calls_function(command.id) {
             return Route::Script { command: command.id, script: None, places };
+        }
+        if places.hold_collections() {
+            return self.route_collections(command, args, &keys, places, env, effort);
         }
         let Some(run) = command.run else {
             return self.route_foreign(command, args, &keys, places, env, effort);
@@ -460,13 +460,6 @@ impl Session {
         env: &Env<'_>,
         effort: &mut Effort,
     ) -> Route {
-        if calls_script(command.id) || calls_function(command.id) {
-            let key = keys.iter().map(|key| args[key.index]).find(|key| holds_collection(env.layout, key));
-            return Route::error(format!(
-                "ERR keyfold: scripts and functions on folded sets and hashes are not supported ('{}' is one); use commands in MULTI, or leave the namespace unfolded",
-                printable(key.unwrap_or_default())
-            ));
-        }
         let Some(run) = command.run.or(command.members) else {
             return self.route_foreign(command, args, keys, places, env, effort);
         };
@@ -684,11 +677,6 @@ fn steps_on_members(command: &Command) -> bool {
         Id::Srandmember | Id::Hrandfield => false,
         _ => command.members.is_some() && !command.flags.contains(Flags::WRITE),
     }
-}
-
-/// Whether a key is of a namespace of sets or hashes.
-fn holds_collection(layout: &Layout, key: &[u8]) -> bool {
-    layout.locate(key).namespace().is_some_and(|index| layout.namespace(index).collection().is_some())
 }
 
 /// Whether a request names a folded key.

@@ -164,7 +164,7 @@ mod tests {
         for seen in [&["SCRIPT", "LOAD", "return 1"][..], &["EVAL", "return 1", "0"], &["EVAL", "return 1", "1", "n:2"]]
         {
             let said = said("redis", &[seen, &call, &["SCRIPT", "FLUSH"], &call]);
-            assert!(said[1].starts_with("*14\r\n$7\r\nEVALSHA\r\n") && !said[1].contains(sha), "{}", said[1]);
+            assert!(said[1].starts_with("*15\r\n$7\r\nEVALSHA\r\n") && !said[1].contains(sha), "{}", said[1]);
             assert!(said[3].starts_with("-NOSCRIPT"), "{}", said[3]);
         }
         let plain = said("redis", &[&["EVALSHA", sha, "1", "other"]]);

@@ -1,24 +1,26 @@
 -- What stands in for a bucket where a key's value doesn't simply lie in a field as a frame: where a codec wrote it, or
 -- another application; where it is a string of its own; and where it may lie in one of two places. A function that answers
 -- HGET, and carries out HSET and HDEL, of frames that no codec wrote. What is written goes to the first spot, and nothing stays
--- in the others.
+-- in the others. `kind` is "set" or "hash" where that is what the frames hold, packed.
 -- A spot: what it is (a field of a bucket, a field of another application's hash, a string, or a string that is a frame), its
 -- physical key, the field, what names of spilled values begin with; then what keyfold has read there that a script can't
 -- understand, "+" before it, and what it means, "+" before that, or "-" for nothing.
 -- Instead of the function: again, where by now something lies there that a script can't understand and keyfold hasn't read;
 -- other, where the key itself is there and holds another type.
-local function elsewhere(key, spots)
+local function elsewhere(key, spots, kind)
   --@numerals
+  --@integers
+  --@unpacked
   local function stored_in(spot)
     if spot[1] == 'field' or spot[1] == 'theirs' then return real.pcall('HGET', spot[2], spot[3]) or false end
     return real.pcall('GET', spot[2]) or false
   end
-  -- The nonce of the spilled value that a frame points to, and whether a codec wrote that.
+  -- The nonce of the spilled value that a frame points to, whether a codec wrote that, and whether it is no value but parts.
   local function pointed(stored)
     local tag = string.byte(stored)
     if not tag or tag < 8 or tag > 10 then return nil end
     local from = tag == 8 and 2 or tag == 9 and 7 or 10
-    return string.sub(stored, from, from + 7), #stored > from + 7
+    return string.sub(stored, from, from + 7), #stored == from + 8, #stored > from + 8
   end
   -- When a frame expires: the part of the tag that says how, and the bytes that do.
   local function expiry_of(frame)
@@ -54,8 +56,8 @@ local function elsewhere(key, spots)
     end
     if spot[1] == 'string' then return framed(stored, part, expiry) end
     if spot[1] == 'framed' then return framed(tag == 0 and string.sub(stored, 2) or stored, part, expiry) end
-    local nonce = pointed(stored)
-    if not nonce then return stored end
+    local nonce, _, is_in_parts = pointed(stored)
+    if not nonce or is_in_parts then return stored end
     local value = real.pcall('GET', spill_name(spot[4], key, nonce)) or false
     return type(value) == 'string' and framed(value, part, expiry) or value
   end
@@ -86,6 +88,12 @@ local function elsewhere(key, spots)
       value = string.sub(value, 2 + #expiry)
       if tag > 3 then value = decimal(value) end
     end
+    if kind ~= '' then
+      -- From now on it is the server's.
+      places[key], places[tonumber(key) or key] = nil, nil
+      local failure = fill(spot[2], kind, value)
+      return failure or at and real.pcall('PEXPIREAT', spot[2], string.format('%.0f', at)) or 1
+    end
     if spot[1] == 'framed' and value ~= '' and string.byte(value) < 32 then value = '\0' .. value end
     if at then return real.pcall('SET', spot[2], value, 'PXAT', string.format('%.0f', at)) end
     return real.pcall('SET', spot[2], value)
@@ -101,6 +109,10 @@ local function elsewhere(key, spots)
     end
     local old, kept = {}, nil
     for at, spot in ipairs(spots) do old[at] = stored_in(spot) end
+    if value and kind ~= '' and spots[1][1] ~= 'field' and type(old[2]) == 'string' then
+      -- A set or hash that is to get its own name stays where it is until it is moved.
+      return put(spots[2], value)
+    end
     if value then
       local reply = put(spots[1], value)
       if type(reply) == 'table' and reply.err then return reply end

@@ -52,6 +52,11 @@ do
     APPEND = 'append', SETRANGE = 'setrange', INCR = 'incrby', DECR = 'incrby', INCRBY = 'incrby', DECRBY = 'incrby',
     INCRBYFLOAT = 'incrbyfloat'
   }
+  local of_members = {
+    SADD = {'s', 'sadd'}, SREM = {'s', 'srem'}, SPOP = {'s', 'spop'}, HSET = {'h', 'hset'}, HMSET = {'h', 'hset'}, HSETNX = {'h', 'hset'},
+    HDEL = {'h', 'hdel'}, HGETDEL = {'h', 'hdel'}, HINCRBY = {'h', 'hincrby'}, HINCRBYFLOAT = {'h', 'hincrbyfloat'}
+  }
+  local stored = ' SINTERSTORE SUNIONSTORE SDIFFSTORE '
   local written = ' SET SETEX PSETEX SETNX GETSET MSET MSETNX '
   local expires = ' EXPIRE PEXPIRE EXPIREAT PEXPIREAT '
   local copied = ' RENAME RENAMENX COPY RESTORE '
@@ -126,6 +131,20 @@ do
       for _, place in ipairs(order) do
         if before[place][1] and not after[place][1] then tell('g', 'del', place) end
       end
+    elseif of_members[name] and place then
+      -- HSET and its like are told though they change nothing.
+      local sets = name == 'HSET' or name == 'HMSET' or name == 'HINCRBY' or name == 'HINCRBYFLOAT'
+      if sets or a[1] ~= was_there then tell(of_members[name][1], of_members[name][2], place) end
+      if was_there and not a[1] then publish('g', 'del', place) end
+    elseif name == 'SMOVE' and reply == 1 then
+      local to = places[args[3]]
+      if args[2] ~= args[3] then
+        tell('s', 'srem', place)
+        if place and not a[1] then publish('g', 'del', place) end
+        if to and after[to][1] ~= before[to][1] then tell('s', 'sadd', to) end
+      end
+    elseif is_in(stored) and place then
+      if a[1] then tell('s', string.lower(name), place) elseif was_there then tell('g', 'del', place) end
     elseif always[name] and place then
       if name ~= 'SETRANGE' or args[4] ~= '' then tell('$', always[name], place) end
     elseif is_of_bits and place then

@@ -12,7 +12,9 @@
 //! | `elsewhere.lua` | what stands in for a bucket where a value is a codec's, a string of its own, or may lie in two places |
 //! | `library.lua`, `caught.lua` | what is put before a library of functions besides |
 //! | `state.lua`, `stale.lua` | which functions the server has, and whether keyfold knows them |
-//! | `numerals.lua` | numbers to other bases |
+//! | `numerals.lua`, `integers.lua` | numbers to other bases, and back |
+//! | `unpacked.lua`, `packed.lua` | packed sets and hashes, read and made |
+//! | `members.lua` | commands on members and fields of those |
 //! | `events.lua` | what commands do to folded keys, published where the server publishes such |
 //! | `ordinary.lua` | commands on a field, by the scripts that carry out commands on fields |
 //! | `rest.lua` | what those decline: other frames, spilled values, several keys; and what the server does on a scratch key |

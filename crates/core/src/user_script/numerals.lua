@@ -16,6 +16,13 @@ local function rebased(digits, from, to)
 end
 -- The decimal form of an integer in two's complement.
 local function decimal(bytes)
+  if #bytes < 7 then
+    -- Lua has it exactly.
+    local number = string.byte(bytes)
+    if number > 127 then number = number - 256 end
+    for at = 2, #bytes do number = number * 256 + string.byte(bytes, at) end
+    return string.format('%.0f', number)
+  end
   local digits, sign = {string.byte(bytes, 1, -1)}, ''
   if digits[1] > 127 then
     sign = '-'

@@ -6,4 +6,5 @@ local name = string.upper(ARGV[1])
 if name == 'INCR' or name == 'DECR' or name == 'INCRBY' or name == 'DECRBY' then
   return redis.status_reply('exactly ' .. redis.call('GET', KEYS[1]))
 end
+if name == 'HINCRBY' then return redis.status_reply('exactly ' .. redis.call('HGET', KEYS[1], ARGV[3])) end
 return redis.error_reply('ERR keyfold: the answer is a number that a script can\'t give exactly; send the command outside of the transaction')

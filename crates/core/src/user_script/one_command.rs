@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use super::UserScript;
-use crate::resp::Protocol;
 use crate::resp::word::is_word;
+use crate::resp::{Answer, Elements, Protocol, Reply};
 
 static SCRIPT: LazyLock<Arc<UserScript>> =
     LazyLock::new(|| Arc::new(UserScript::new(include_bytes!("one_command.lua"), false)));
@@ -15,15 +15,59 @@ pub(crate) fn one_command() -> &'static Arc<UserScript> {
     &SCRIPT
 }
 
-/// The reply of the command of this name, by that of the script.
-pub(crate) fn reply_of_one_command<'r>(name: &[u8], protocol: Protocol, reply: &'r [u8]) -> Cow<'r, [u8]> {
+/// The reply of the command with these words, by that of the script.
+pub(crate) fn reply_of_one_command<'r>(args: &[Vec<u8>], protocol: Protocol, reply: &'r [u8]) -> Cow<'r, [u8]> {
     if let Some(number) = reply.strip_prefix(b"+exactly ") {
         return Cow::Owned([b":", number].concat());
     }
-    // In scripts LCS IDX answers by RESP2.
-    match reply.strip_prefix(b"*4\r\n") {
-        Some(pairs) if protocol == Protocol::Resp3 && is_word(name, "lcs") => Cow::Owned([b"%2\r\n", pairs].concat()),
+    let shape = args.first().and_then(|name| Shape::of(name, args));
+    match (shape, Reply::parse(reply)) {
+        (Some(shape), Ok(Reply::Array(elements))) if protocol == Protocol::Resp3 => {
+            let mut out = Vec::with_capacity(reply.len());
+            shape.write(elements, &mut Answer::new(&mut out, protocol));
+            Cow::Owned(out)
+        }
         _ => Cow::Borrowed(reply),
+    }
+}
+
+/// What RESP3 has for an array that a script answers, as scripts speak RESP2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Set,
+    Map,
+    /// An array of arrays of two.
+    Pairs,
+}
+
+impl Shape {
+    /// That of a command's answer; none where it is an array.
+    fn of(name: &[u8], args: &[Vec<u8>]) -> Option<Self> {
+        let is_any = |names: &[&str]| names.iter().any(|other| is_word(name, other));
+        let is_set = is_any(&["smembers", "sinter", "sunion", "sdiff"]) || is_word(name, "spop") && args.len() > 2;
+        match () {
+            () if is_set => Some(Self::Set),
+            () if is_any(&["hgetall", "lcs"]) => Some(Self::Map),
+            () if is_word(name, "hrandfield") && args.len() > 3 => Some(Self::Pairs),
+            () => None,
+        }
+    }
+
+    fn write(self, mut elements: Elements<'_>, answer: &mut Answer<'_>) {
+        let len = elements.len();
+        match self {
+            Self::Set => answer.set(len),
+            Self::Map => answer.map(len / 2),
+            Self::Pairs => answer.array(len / 2),
+        }
+        let mut nth = 0;
+        while let Some(element) = elements.next_raw() {
+            if self == Self::Pairs && nth % 2 == 0 {
+                answer.array(2);
+            }
+            answer.raw(element);
+            nth += 1;
+        }
     }
 }
 
@@ -33,13 +77,24 @@ mod tests {
 
     #[test]
     fn replies_are_the_commands_own() {
-        for (name, protocol, reply, expected) in [
-            (&b"incr"[..], Protocol::Resp2, &b"+exactly 9007199254740993\r\n"[..], &b":9007199254740993\r\n"[..]),
-            (b"LCS", Protocol::Resp3, b"*4\r\n$3\r\nlen\r\n", b"%2\r\n$3\r\nlen\r\n"),
-            (b"LCS", Protocol::Resp2, b"*4\r\n$3\r\nlen\r\n", b"*4\r\n$3\r\nlen\r\n"),
-            (b"MGET", Protocol::Resp3, b"*4\r\n_\r\n", b"*4\r\n_\r\n"),
+        for (line, protocol, reply, expected) in [
+            ("incr k", Protocol::Resp2, "+exactly=9007199254740993 ", ":9007199254740993 "),
+            ("LCS a b IDX", Protocol::Resp3, "*4 $3 len :1 :2 :3 ", "%2 $3 len :1 :2 :3 "),
+            ("LCS a b IDX", Protocol::Resp2, "*4 $3 len :1 :2 :3 ", "*4 $3 len :1 :2 :3 "),
+            ("LCS a b", Protocol::Resp3, "$3 len ", "$3 len "),
+            ("MGET a b", Protocol::Resp3, "*2 _ _ ", "*2 _ _ "),
+            ("Smembers s", Protocol::Resp3, "*2 $1 a $1 b ", "~2 $1 a $1 b "),
+            ("SPOP s", Protocol::Resp3, "$1 a ", "$1 a "),
+            ("SPOP s 1", Protocol::Resp3, "*1 $1 a ", "~1 $1 a "),
+            ("HGETALL h", Protocol::Resp3, "*2 $1 f $1 v ", "%1 $1 f $1 v "),
+            ("HGETALL h", Protocol::Resp3, "-WRONGTYPE ", "-WRONGTYPE "),
+            ("HRANDFIELD h 1", Protocol::Resp3, "*1 $1 f ", "*1 $1 f "),
+            ("HRANDFIELD h 2 WITHVALUES", Protocol::Resp3, "*4 $1 f $1 v $1 g $1 w ", "*2 *2 $1 f $1 v *2 $1 g $1 w "),
         ] {
-            assert_eq!(reply_of_one_command(name, protocol, reply), expected);
+            let args: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+            let [reply, expected] = [reply, expected].map(|text| text.replace(' ', "\r\n").replace('=', " "));
+            let said = reply_of_one_command(&args, protocol, reply.as_bytes());
+            assert_eq!(said, expected.as_bytes(), "{line}");
         }
     }
 }

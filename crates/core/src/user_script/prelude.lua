@@ -32,8 +32,8 @@ end
 --@elsewhere
 -- What a script is told by keyfold, at the end of KEYS and ARGV, and doesn't see. In ARGV it is: of each folded key its number
 -- among KEYS, its name, the field, how long what is stored there may be (nothing for a key of its own), a nonce in eight bytes
--- with what names of spilled values begin with, and the number of its spots where it doesn't simply lie in a field; then its
--- spots, six arguments each, the second of which is the number of its physical key among KEYS. Behind all of that: what to
+-- with what names of spilled values begin with, "set" or "hash" where it is no string, and the number of its spots where it doesn't
+-- simply lie in a field; then its spots, six arguments each, the second of which is the number of its physical key among KEYS. Behind all of that: what to
 -- answer where keyfold has to read once more, the number of the script's own keys and of its own arguments, and how many
 -- folded keys there are, below zero where the script may only read.
 do
@@ -44,10 +44,11 @@ do
   local at = own_args + 1
   for _ = 1, count do
     local number, key = tonumber(ARGV[at]), ARGV[at + 1]
-    local place = {KEYS[number], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], key, KEYS[number]}
+    local kind = ARGV[at + 5]
+    local place = {KEYS[number], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], key, KEYS[number], kind}
     local spots, is_other = {}, false
-    local spot_count = tonumber(ARGV[at + 5])
-    at = at + 6
+    local spot_count = tonumber(ARGV[at + 6])
+    at = at + 7
     for nth = 1, spot_count do
       local physical = KEYS[tonumber(ARGV[at + 1])]
       spots[nth] = {ARGV[at], physical, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]}
@@ -55,7 +56,7 @@ do
       at = at + 6
     end
     if spot_count > 0 then
-      local bucket, why_not = elsewhere(key, spots)
+      local bucket, why_not = elsewhere(key, spots, kind)
       if why_not == 'again' then return {again = {ok = again}} end
       place[1], is_other = bucket, why_not == 'other'
     end
@@ -121,9 +122,10 @@ local function carry_out(...)
   end
   local upper = string.upper(name)
   -- A script that may only read gets the server's error for all other commands, also such as would write nothing.
-  local reads = ' GET MGET EXISTS TOUCH TYPE STRLEN TTL PTTL EXPIRETIME PEXPIRETIME GETRANGE SUBSTR '
+  local reads = ' GET MGET EXISTS TOUCH TYPE STRLEN TTL PTTL EXPIRETIME PEXPIRETIME GETRANGE SUBSTR SISMEMBER SMISMEMBER SCARD SMEMBERS'
+    .. ' HGET HMGET HEXISTS HSTRLEN HLEN HGETALL HKEYS HVALS '
   local is_allowed = not reads_only or string.find(reads, ' ' .. upper .. ' ', 1, true)
-  if is_allowed and place and place[3] ~= '' then
+  if is_allowed and place and place[3] ~= '' and place[7] == '' then
     local reply = ordinary(upper, place, count, select(3, ...))
     if failed then
       reply, failed = failed, nil

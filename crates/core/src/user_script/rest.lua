@@ -17,28 +17,9 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     return {err = 'ERR keyfold: ' .. upper .. " in a script on the folded key '" .. key .. "': " .. why}
   end
   --@numerals
-  -- The reverse, in as few bytes as it takes; nothing for what is no integer of eight bytes in its one decimal form.
-  local function integer_bytes(text)
-    if text == '0' then return '\0' end
-    local sign, tail = string.match(text, '^(%-?)([1-9]%d*)$')
-    if not tail or #tail > 19 then return nil end
-    local digits = {}
-    for digit in string.gmatch(tail, '%d') do digits[#digits + 1] = tonumber(digit) end
-    if sign == '-' then
-      local at = #digits
-      while digits[at] == 0 do
-        digits[at] = 9
-        at = at - 1
-      end
-      digits[at] = digits[at] - 1
-    end
-    local bytes = rebased(digits, 10, 256)
-    while bytes[2] and bytes[1] == 0 do table.remove(bytes, 1) end
-    if bytes[1] > 127 then table.insert(bytes, 1, 0) end
-    if #bytes > 8 then return nil end
-    for at = 1, #bytes do bytes[at] = string.char(sign == '-' and 255 - bytes[at] or bytes[at]) end
-    return table.concat(bytes)
-  end
+  --@integers
+  --@unpacked
+  --@packed
   local function take_failure()
     local failure = failed
     failed = nil
@@ -71,12 +52,22 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if failure or not kind then return nil, nil, failure end
     if kind == 0 then return body, expires_at end
     if kind == 1 and #body > 0 and #body < 9 then return decimal(body), expires_at end
+    if kind == 2 and #body == 33 then
+      return nil, nil, refusal(place, 'it is too large for scripts; use commands instead of a script')
+    end
     if kind == 2 and #body == 8 then
       local value = real.pcall('GET', spill_name(string.sub(place[4], 9), place[5], body))
       if type(value) == 'string' then return value, expires_at end
       return nil, nil, value or refusal(place, 'the long value that it points to is gone')
     end
     return nil, nil, refusal(place, 'its value was written by a codec, which the server can\'t read; use commands instead of a script')
+  end
+  local function unreadable(place)
+    return refusal(place, 'a field of it expires; use commands instead of a script')
+  end
+  local function another_type(place)
+    local kind = place[7] == '' and 'string' or place[7]
+    return refusal(place, 'it would hold another type than a ' .. kind .. '; use another key')
   end
   -- Removes a spilled value that isn't pointed to any more, later where other clients may still have seen the pointer.
   local function retire(place, kind, body)
@@ -130,6 +121,28 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if not failed then retire(place, kind, body) end
     return take_failure()
   end
+  -- What a key holds, as it is stored: a string, or a packed set or hash in the order that it had; false where there is none, and
+  -- nothing where it is of another kind.
+  local function on_key(name, kind, old)
+    local found = real.pcall('TYPE', name).ok
+    if found == 'none' then return false end
+    if found ~= (kind == '' and 'string' or kind) then return nil end
+    if kind == '' then return real.pcall('GET', name) end
+    local names, known, values, is_same = {}, {}, {}, true
+    if old then names, known = unpacked(old) end
+    if none == nil then real.setresp(2) end
+    local all = real.pcall(kind == 'set' and 'SMEMBERS' or 'HGETALL', name)
+    if none == nil then real.setresp(3) end
+    local step, old_count = kind == 'set' and 1 or 2, #names
+    for at = 1, #all, step do
+      local value = step == 1 or all[at + 1]
+      values[all[at]] = value
+      if known[all[at]] == nil then names[#names + 1] = all[at] end
+      is_same = is_same and known[all[at]] == value
+    end
+    if is_same and old_count * step == #all then return old or false end
+    return packed(kind, names, values)
+  end
   -- The server carries a command out, with scratch keys at these positions in place of the folded keys' names, each of which
   -- holds the value while it does.
   local function on_scratch(positions)
@@ -145,11 +158,16 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
           shown[place] = scratch .. #order
           local value, expires_at, failure = read(place)
           if not failure and value and not reads_only then
-            local reply = real.pcall('SET', shown[place], value)
-            if not reply.err and expires_at then
-              reply = real.pcall('PEXPIREAT', shown[place], string.format('%.0f', expires_at))
+            if place[7] ~= '' then
+              failure = not unpacked(value) and unreadable(place) or fill(shown[place], place[7], value)
+            else
+              failure = real.pcall('SET', shown[place], value)
+              failure = failure.err and failure
             end
-            failure = type(reply) == 'table' and reply.err and reply
+            if not failure and expires_at then
+              failure = real.pcall('PEXPIREAT', shown[place], string.format('%.0f', expires_at))
+              failure = type(failure) == 'table' and failure
+            end
           end
           result = result or failure
           before[place] = {value, expires_at}
@@ -161,33 +179,41 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     bucket_known, time = nil, nil
     local is_answer = not result
     if is_answer then result = real.pcall(unpack(args, 1, count)) end
+    -- All is looked at before anything is written: a key that would get another type stays as it is, and with it all others.
+    local after = {}
     for _, place in ipairs(order) do
       local old = before[place]
       if not old then
         local kind = not reads_only and real.pcall('TYPE', place[1]).ok
         if kind and kind ~= 'string' and kind ~= 'none' then
           real.pcall('UNLINK', place[1])
-          result = refusal(place, 'it would hold another type than a string; use another key')
+          result, is_answer = another_type(place), false
         end
       elseif reads_only then
         local is_error = type(result) == 'table' and result.err
         if not is_error and old[1] then
           result = refusal(place, 'not supported where a script may only read; leave out no-writes, or call EVAL')
         end
-      else
-        local value, expires_at = real.pcall('GET', shown[place]), nil
-        if type(value) == 'table' then
-          if is_answer then result = refusal(place, 'it would hold another type than a string; use another key') end
-        elseif is_answer then
-          if value then
-            expires_at = real.pcall('PEXPIRETIME', shown[place])
-            if type(expires_at) == 'table' then
-              expires_at = real.pcall('PTTL', shown[place])
-              if expires_at >= 0 then expires_at = now() + expires_at end
-            end
-            if expires_at < 0 then expires_at = nil end
+      elseif is_answer then
+        local value, expires_at = on_key(shown[place], place[7], old[1]), nil
+        if value then
+          expires_at = real.pcall('PEXPIRETIME', shown[place])
+          if type(expires_at) == 'table' then
+            expires_at = real.pcall('PTTL', shown[place])
+            if expires_at >= 0 then expires_at = now() + expires_at end
           end
-          local failure
+          if expires_at < 0 then expires_at = nil end
+        elseif value == nil then
+          result, is_answer = another_type(place), false
+        end
+        after[place] = {value, expires_at}
+      end
+    end
+    for _, place in ipairs(order) do
+      local old = before[place]
+      if old and not reads_only then
+        if is_answer then
+          local value, expires_at, failure = after[place][1], after[place][2], nil
           if not value then
             failure = old[1] and remove(place)
           elseif value ~= old[1] or expires_at ~= old[2] then
@@ -208,7 +234,9 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     for at = 2, count do
       local reply
       local place = places[args[at]]
-      if upper == 'MGET' and place and place[3] ~= '' then
+      if upper == 'MGET' and place and place[7] ~= '' then
+        values[at - 1] = none
+      elseif upper == 'MGET' and place and place[3] ~= '' then
         local value, _, failure = read(place)
         if failure then return failure end
         if value then values[at - 1] = value else values[at - 1] = none end
@@ -237,10 +265,12 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
       local value, _, failure = read(place)
       return failure or part_of(value or '', tonumber(args[3]), tonumber(args[4]))
     end
-    local expires_at, kind, _, failure = read_frame(place)
+    local expires_at, kind, body, failure = read_frame(place)
     if failure then return failure end
-    if upper == 'TYPE' then return {ok = kind and 'string' or 'none'} end
+    if upper == 'TYPE' then return {ok = not kind and 'none' or place[7] == '' and 'string' or place[7]} end
     if not kind then return -2 end
+    -- Behind this one it is the last field that expires, and not the key.
+    if place[7] == 'hash' and kind == 0 and string.byte(body) == 68 then return -1 end
     if not expires_at then return -1 end
     if upper == 'TTL' or upper == 'PTTL' then expires_at = expires_at - now() end
     return (upper == 'TTL' or upper == 'EXPIRETIME') and math.floor((expires_at + 500) / 1000) or expires_at
@@ -249,6 +279,10 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   local function set_each()
     for at = 2, count do
       if type(args[at]) ~= 'string' and type(args[at]) ~= 'number' then return real.pcall(unpack(args, 1, count)) end
+    end
+    for at = 2, count, 2 do
+      local place = places[args[at]]
+      if place and place[7] ~= '' then return another_type(place) end
     end
     if upper == 'MSETNX' then
       for at = 2, count, 2 do
@@ -282,7 +316,16 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   end
   local is_part = count == 4 and is_in(' GETRANGE SUBSTR ') and is_integer(args[3]) and is_integer(args[4])
   local is_look = is_part or count == 2 and is_in(' GET STRLEN TYPE TTL PTTL EXPIRETIME PEXPIRETIME ')
-  if place and place[3] ~= '' and is_look then return look() end
+  local is_of_strings = count == 4 or upper == 'GET' or upper == 'STRLEN'
+  if place and place[3] ~= '' and is_look and (place[7] == '' or not is_of_strings) then return look() end
+  if place and place[7] ~= '' then
+    if is_in(' HEXPIRE HPEXPIRE HEXPIREAT HPEXPIREAT HSETEX HGETEX ') and not reads_only then
+      return refusal(place, 'it would have a field that expires; use commands instead of a script')
+    end
+    --@members
+    local reply = on_members()
+    if reply ~= nil then return reply end
+  end
   if is_in(' MSET MSETNX ') then
     if count % 2 == 0 or count == 1 then return real.pcall(unpack(args, 1, count)) end
     return set_each()
@@ -291,18 +334,31 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   if is_in(' PUBLISH SPUBLISH ECHO PING ') then return real.pcall(unpack(args, 1, count)) end
   if is_in(' RENAME RENAMENX COPY LCS ') then
     local from, to = places[args[2]], places[args[3]]
-    if upper == 'COPY' and count > 3 and string.upper(args[4]) ~= 'REPLACE' then
-      return refusal(from or to, 'options but REPLACE are not supported')
+    -- The server reads an option up to its first NUL.
+    for at = 4, upper == 'COPY' and count or 0 do
+      if string.upper(string.match(tostring(args[at]), '^%Z*')) == 'DB' then
+        return refusal(from or to, 'another database is not supported')
+      end
     end
     if upper ~= 'LCS' and to and not from then
-      local kind = real.pcall('TYPE', args[2])
-      if kind.ok and kind.ok ~= 'string' and kind.ok ~= 'none' then
-        return refusal(to, 'it would hold another type than a string; use another key')
-      end
+      local kind = real.pcall('TYPE', args[2]).ok
+      if kind and kind ~= (to[7] == '' and 'string' or to[7]) and kind ~= 'none' then return another_type(to) end
     end
     return on_scratch({2, 3})
   end
   local positions = {}
+  if upper == 'SMOVE' then
+    local to = places[args[3]]
+    local _, is_there = unpack(to and count == 4 and to[7] ~= 'set' and {read_frame(to)} or {nil, true})
+    if not is_there then return another_type(to) end
+    return on_scratch({2, 3})
+  end
+  local of_sets = is_in(' SINTER SUNION SDIFF SINTERSTORE SUNIONSTORE SDIFFSTORE ') and 2 or is_in(' SINTERCARD ') and 3
+  if of_sets then
+    local last = of_sets == 2 and count or math.min(count, 2 + (tonumber(args[2]) or 0))
+    for at = of_sets, last do positions[#positions + 1] = at end
+    return on_scratch(positions)
+  end
   if upper == 'BITOP' then
     for at = 3, count do positions[#positions + 1] = at end
     return on_scratch(positions)

@@ -77,6 +77,10 @@ fn expand(text: &str, program: &mut String) {
         "expire" => include_str!("../exchange/field/expire.lua").to_owned(),
         "take" => include_str!("../exchange/field/take.lua").to_owned(),
         "splice" => include_str!("../exchange/field/splice.lua").to_owned(),
+        "integers" => include_str!("integers.lua").to_owned(),
+        "packed" => include_str!("packed.lua").to_owned(),
+        "unpacked" => include_str!("unpacked.lua").to_owned(),
+        "members" => include_str!("members.lua").to_owned(),
         "elsewhere" => include_str!("elsewhere.lua").to_owned(),
         "numerals" => include_str!("numerals.lua").to_owned(),
         "ordinary" => include_str!("ordinary.lua").to_owned(),
@@ -257,7 +261,7 @@ mod tests {
     fn what_is_put_before_is_one_line_without_comments() {
         let prelude = str::from_utf8(&PRELUDE).unwrap();
         assert!(!prelude.contains("--") && !prelude.contains('\n'), "{prelude}");
-        assert!(prelude.contains(" HSET ") && prelude.contains(" INCR ") && !prelude.contains(" SUNION "));
+        assert!(prelude.contains(" HSET ") && prelude.contains(" INCR ") && !prelude.contains(" ZUNION "));
     }
 
     #[test]

@@ -45,6 +45,9 @@ struct Line {
     /// Sets and hashes in place of strings, before one server
     #[arg(long, conflicts_with_all = ["moving", "called", "behind"])]
     collections: bool,
+    /// Half of the commands on them by scripts of one command each
+    #[arg(long, requires = "collections")]
+    in_scripts: bool,
     /// Random scripts in place of commands, so many calls as are told
     #[arg(long, group = "called")]
     scripts: bool,
@@ -200,9 +203,18 @@ fn compare(sides: Sides, former: Option<&Former>, line: &Line, later: bool) -> E
     if line.scripts || line.functions {
         return compare_scripts(sides, former, line);
     }
-    let Line { notifications, collections, .. } = *line;
-    let options =
-        Options { commands, seed, protocols, behind, later, notifications, collections, ..Options::default() };
+    let Line { notifications, collections, in_scripts, .. } = *line;
+    let options = Options {
+        commands,
+        seed,
+        protocols,
+        behind,
+        later,
+        notifications,
+        collections,
+        in_scripts,
+        ..Options::default()
+    };
     let started = Instant::now();
     let terminal = stderr().is_terminal();
     let result = differential::run(sides, &options, |commands| {

@@ -8,6 +8,7 @@ use super::behind::Behind;
 use super::collections;
 use super::commands::{COMMANDS, INTERFERENCE, is_tried};
 use super::grammar::Form;
+use super::in_script;
 use super::keys::{Group, group_of_collections, groups};
 use super::later::Later;
 use super::slots::{goes_in_parts, is, slots_of};
@@ -54,6 +55,8 @@ pub(super) struct Generator {
     interference: Vec<Form>,
     /// Sets and hashes are tried, and no strings.
     collections: bool,
+    /// Half of the commands are carried out by scripts.
+    in_scripts: bool,
 }
 
 /// What is tried.
@@ -66,6 +69,8 @@ pub(super) struct Trial {
     pub(super) is_keyfold: bool,
     /// Sets and hashes, where fields may expire.
     pub(super) collections: Option<FieldsExpire>,
+    /// Half of the commands on those in scripts, and none that makes what scripts refuse: fields that expire, and parts.
+    pub(super) in_scripts: bool,
 }
 
 /// Whether the servers have fields that expire.
@@ -74,11 +79,12 @@ pub(super) struct FieldsExpire(pub(super) bool);
 
 impl Generator {
     pub(super) fn new(seed: u64, trial: Trial) -> Self {
-        let Trial { behind, protocols, later, payloads, is_keyfold, collections } = trial;
+        let Trial { behind, protocols, later, payloads, is_keyfold, collections, in_scripts } = trial;
         let (commands, interference, groups): (Vec<_>, _, _) = match collections {
             Some(FieldsExpire(do_expire)) => {
-                let expiring = collections::FIELD_EXPIRY.iter().filter(|_| do_expire);
-                let commands = collections::COMMANDS.iter().chain(expiring).copied().collect();
+                let expiring = collections::FIELD_EXPIRY.iter().filter(|_| do_expire && !in_scripts);
+                let is_tried = |form: &&(u64, &str)| !(in_scripts && collections::makes_parts(form.1));
+                let commands = collections::COMMANDS.iter().filter(is_tried).chain(expiring).copied().collect();
                 (commands, collections::INTERFERENCE, vec![group_of_collections()])
             }
             None => {
@@ -97,6 +103,7 @@ impl Generator {
             later,
             interference: interference.iter().map(|form| Form::parse(form)).collect(),
             collections: collections.is_some(),
+            in_scripts,
         }
     }
 
@@ -184,7 +191,13 @@ impl Generator {
                 }
                 at -= weight;
             }
-            let args = form.fill(&self.arguments, group, &mut self.random);
+            let mut args = form.fill(&self.arguments, group, &mut self.random);
+            if self.in_scripts && in_script::goes_far(&args) {
+                continue;
+            }
+            if self.in_scripts && self.random.chance(50) {
+                args = in_script::wrapped(args);
+            }
             // A cluster's node refuses patterns of SORT.
             let sorts_by_others = is(&args, "SORT") && args.len() > 3;
             let is_one_servers = goes_in_parts(&args) || slots_of(&args).len() <= 1 && !sorts_by_others;
@@ -279,7 +292,10 @@ impl Generator {
     /// Whether a command may be one of a transaction that has keys of these slots.
     fn is_for_transactions(&self, args: &[Vec<u8>], slots: &BTreeSet<u16>) -> bool {
         let is_one = self.behind != Behind::ClusterAsServer || slots.union(&slots_of(args)).count() <= 1;
-        is_one && !self.later.models(args) && !is_refused_in_transactions(args, &self.arguments)
+        // Nor can a script have this one on a key that it shares with others.
+        let is_of_objects = self.in_scripts && is(args, "OBJECT");
+        let args = in_script::carried_out(args);
+        is_one && !is_of_objects && !self.later.models(args) && !is_refused_in_transactions(args, &self.arguments)
     }
 
     /// A command that changes what the key holds.

@@ -4,6 +4,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `behind` | what keyfold stands before, and what it is compared with |
+//! | `in_script` | commands that a script carries out |
 //! | `collections` | sets and hashes: their keys, the layout that folds them, the commands |
 //! | `commands` | which commands, how often |
 //! | `grammar` | how the table is written, and commands made of it |
@@ -34,6 +35,7 @@ mod commands;
 mod generate;
 mod grammar;
 mod heard;
+mod in_script;
 mod keys;
 mod later;
 mod moving;
@@ -109,6 +111,8 @@ pub struct Options {
     pub notifications: bool,
     /// Sets and hashes in place of strings.
     pub collections: bool,
+    /// Half of the commands on them by scripts of one command each.
+    pub in_scripts: bool,
     /// The subject is a keyfold, which has commands of later servers than the one behind it.
     pub is_keyfold: bool,
 }
@@ -131,6 +135,7 @@ impl Default for Options {
             later: false,
             notifications: false,
             collections: false,
+            in_scripts: false,
             is_keyfold: true,
         }
     }
@@ -215,6 +220,7 @@ pub fn run(sides: Sides, options: &Options, mut progress: impl FnMut(u64)) -> Re
         payloads,
         is_keyfold: options.is_keyfold,
         collections: options.collections.then(|| fields_expire(sides)).transpose()?,
+        in_scripts: options.in_scripts,
     };
     let mut generator = Generator::new(options.seed, trial);
     let keys = generator.keys();
@@ -345,7 +351,8 @@ mod tests {
         for behind in Behind::ALL {
             for collections in [None, Some(FieldsExpire(true))] {
                 let (protocols, later, payloads) = (Protocols::Both, Later::default(), Payloads::default());
-                let trial = Trial { behind, protocols, later, payloads, is_keyfold: true, collections };
+                let trial =
+                    Trial { behind, protocols, later, payloads, is_keyfold: true, collections, in_scripts: false };
                 let epoch = |seed| Generator::new(seed, trial.clone()).epoch(500);
                 assert_eq!(epoch(5), epoch(5));
                 assert_ne!(epoch(5), epoch(6));

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::behind::Behind;
 use super::generate::Op;
 use super::heard::Ears;
+use super::in_script::carried_out;
 use super::later::Later;
 use super::oracle::{Expected, Oracle};
 use super::slots::is;
@@ -90,7 +91,7 @@ fn heard_otherwise(ears: &mut Ears, last: &Op) -> Result<Option<[String; 2]>, Wi
 
 /// After the last operation that is sent with the one at `start`.
 fn batch_end(ops: &[Op], start: usize, new_commands: &Later) -> usize {
-    let alone = |op: &Op| Compare::of(&op.args).asks_more() || new_commands.models(&op.args);
+    let alone = |op: &Op| Compare::of(carried_out(&op.args)).asks_more() || new_commands.models(&op.args);
     let mut end = start + 1;
     while end < ops.len() {
         let (last, next) = (&ops[end - 1], &ops[end]);
@@ -209,7 +210,7 @@ impl Player<'_> {
     }
 
     fn compare(&self, op: &Op) -> Compare {
-        let mut compare = Compare::of(&op.args);
+        let mut compare = Compare::of(carried_out(&op.args));
         if self.later {
             compare = compare.of_later();
         }

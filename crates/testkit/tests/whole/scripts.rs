@@ -11,6 +11,7 @@ use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_core::placement::handmade::{Handmade, Packing};
 use keyfold_testkit::coded::store;
 use keyfold_testkit::conformance::CODED_LAYOUT;
+use keyfold_testkit::differential::{self, Options, Stage};
 use keyfold_testkit::model::HASHES;
 use keyfold_testkit::{Server, Subject, Value, Wire, found, subject};
 
@@ -183,4 +184,16 @@ fn scripts_find_values_in_an_applications_own_hashes() {
     assert_eq!(run(b"EVAL_RO", b"return redis.call('MGET', unpack(KEYS))"), longer);
     let left = wire.ask(&[b"EXISTS", HASHES[0][0], HASHES[2][0]]).expect("it answers");
     assert_eq!(left.integer(), Some(0), "the application's hashes are empty");
+}
+
+/// Half of random commands on sets and hashes come as scripts of one command.
+#[test]
+fn random_scripts_on_sets_and_hashes_answer_as_on_plain_ones() {
+    for (seed, binary) in (1..).zip(found()) {
+        let stage = Stage::of_collections(&binary, seed % 2 == 0).unwrap();
+        let trial =
+            Options { commands: 4000, seed, later: true, collections: true, in_scripts: true, ..Options::default() };
+        let agreed = differential::run(stage.sides(), &trial, |_| {}).unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(agreed.commands >= trial.commands);
+    }
 }

@@ -10,6 +10,7 @@
 //! | `full` | are writes refused as by a plain server whose memory is full, and is nothing half done? |
 //! | `interrupted` | what of a connection that is lost between the read and the write? |
 //! | `parts` | and large ones, which lie in parts? |
+//! | `scripts` | do scripts on them answer as on plain ones, and in one step? |
 //! | `shared` | are all members there that many clients wrote at once, whatever happens between? |
 
 mod bytes;
@@ -21,6 +22,7 @@ mod full;
 mod hints;
 mod interrupted;
 mod parts;
+mod scripts;
 mod shared;
 mod together;
 
@@ -187,7 +189,6 @@ fn what_a_bucket_of_them_cannot_hold_is_refused() {
             ("RENAME tags:1 sess:1", "whose keys are hashes; it can't hold a set"),
             ("RENAME tags:1 user:1", "whose keys are strings; it can't hold a set"),
             ("SADD user:1 a", "whose keys are strings"),
-            ("EVAL return(1) 1 tags:1", "scripts and functions on folded sets and hashes are not supported"),
             ("COPY tags:1 tags:2 DB 1", "COPY to another database is not supported"),
         ] {
             let said = call(client, line);

@@ -1,0 +1,71 @@
+-- A command on one folded set or hash that needs no scratch key: what names members or fields, or reads all of them. Nothing where the
+-- server has to say it: errors, and what it alone draws, counts or compares.
+local function on_members()
+  for at = 3, count do
+    local arg = args[at]
+    if type(arg) == 'number' and arg == math.floor(arg) and arg < 1e15 and arg > -1e15 and (arg ~= 0 or 1 / arg > 0) then
+      args[at] = string.format('%.0f', arg)
+    elseif type(arg) ~= 'string' then
+      return nil
+    end
+  end
+  local kind, first = place[7], args[3]
+  local is_of_set = is_in(' SADD SREM SISMEMBER SMISMEMBER SCARD SMEMBERS ')
+  local is_of_hash = is_in(' HSET HMSET HSETNX HDEL HGET HMGET HEXISTS HSTRLEN HLEN HGETALL HKEYS HVALS ')
+  if kind == 'set' and not is_of_set or kind == 'hash' and not is_of_hash then return nil end
+  local is_whole, names_one = is_in(' SCARD SMEMBERS HLEN HGETALL HKEYS HVALS '), is_in(' SISMEMBER HGET HEXISTS HSTRLEN ')
+  local has_pairs, writes = is_in(' HSET HMSET HSETNX '), is_in(' SADD SREM HSET HMSET HSETNX HDEL ')
+  local is_right = is_whole and count == 2 or names_one and count == 3 or upper == 'HSETNX' and count == 4
+    or not (is_whole or names_one or upper == 'HSETNX') and count > 2 and (not has_pairs or count % 2 == 0)
+  if not is_right or writes and reads_only then return nil end
+  -- The server may lack it.
+  if upper == 'SMISMEMBER' and not real.REDIS_VERSION_NUM and real.pcall('SMISMEMBER', place[1] .. ':none', '').err then return nil end
+  local value, expires_at, failure = read(place)
+  if failure then return failure end
+  local names, values = {}, {}
+  if value then
+    names, values = unpacked(value)
+    if not names then return unreadable(place) end
+  end
+  local is_resp3 = none == nil
+  if upper == 'SCARD' or upper == 'HLEN' then return #names end
+  if upper == 'SMEMBERS' then return is_resp3 and {set = values} or names end
+  if upper == 'HKEYS' then return names end
+  if upper == 'HGETALL' and is_resp3 then return {map = values} end
+  if upper == 'HGETALL' or upper == 'HVALS' then
+    local all = {}
+    for _, name in ipairs(names) do
+      if upper == 'HGETALL' then all[#all + 1] = name end
+      all[#all + 1] = values[name]
+    end
+    return all
+  end
+  if upper == 'SISMEMBER' or upper == 'HEXISTS' then return values[first] and 1 or 0 end
+  if upper == 'HGET' then return values[first] or none end
+  if upper == 'HSTRLEN' then return #(values[first] or '') end
+  if not writes then
+    local all = {unpack(args, 3, count)}
+    for at = 3, count do
+      local found = values[args[at]]
+      if kind == 'set' then found = found and 1 or 0 end
+      all[at - 2] = found or none
+    end
+    return all
+  end
+  local changes, adds = 0, upper ~= 'SREM' and upper ~= 'HDEL'
+  for at = 3, count, has_pairs and 2 or 1 do
+    local name = args[at]
+    if (values[name] ~= nil) ~= adds then changes = changes + 1 end
+    if adds and values[name] == nil then names[#names + 1] = name end
+    if not adds then
+      values[name] = nil
+    elseif upper ~= 'HSETNX' or values[name] == nil then
+      values[name] = not has_pairs or args[at + 1]
+    end
+  end
+  if changes > 0 or has_pairs and upper ~= 'HSETNX' then
+    failure = next(values) and write(place, packed(kind, names, values), expires_at)
+    if not next(values) then failure = remove(place) end
+  end
+  return failure or upper == 'HMSET' and {ok = 'OK'} or changes
+end

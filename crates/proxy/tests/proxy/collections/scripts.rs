@@ -1,0 +1,247 @@
+//! Scripts on folded sets and hashes beside a plain server's: wherever these lie, while they are moved too, and in one step for all.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use keyfold_core::layout::LayoutFile;
+use keyfold_testkit::{Server, Wire, found};
+
+use super::LAYOUT;
+use crate::stage::{address, call, change_layout, eventually, proxy_before};
+
+/// Commands, a line each; what stands between backticks is one word.
+const CONVERSATION: &str = "
+    EVAL `return redis.call('SADD', KEYS[1], unpack(ARGV))` 1 tags:1 a 7 -5 9223372036854775807 -9223372036854775808 007 `` b
+    EVAL `return redis.call('SADD', KEYS[1], 'a', 8, -0, 1.5)` 1 tags:1
+    EVAL `local all = redis.call('SMEMBERS', KEYS[1]) table.sort(all) return all` 1 tags:1
+    EVAL `return {redis.call('SREM', KEYS[1], ARGV[1], ARGV[1], 'nobody'), redis.call('SCARD', KEYS[1])}` 1 tags:1 a
+    EVAL `return redis.call('SMISMEMBER', KEYS[1], 'a', '7', '007', '')` 1 tags:1
+    SISMEMBER tags:1 9223372036854775807
+    EVAL `return redis.call('SADD', KEYS[1], unpack(ARGV))` 1 tags:2 1 2 3 100000 9007199254740993 9007199254740995
+    EVAL `local all = redis.call('SMEMBERS', KEYS[1]) table.sort(all) return all` 1 tags:2
+    EVAL `return {redis.call('TYPE', KEYS[1]), redis.call('EXISTS', KEYS[1], KEYS[2]), redis.call('TTL', KEYS[1])}` 2 tags:2 tags:3
+    EVAL `return {redis.call('EXPIRE', KEYS[1], 1000), redis.call('TTL', KEYS[1]), redis.call('SADD', KEYS[1], 4)}` 1 tags:2
+    TTL tags:2
+    EVAL `return redis.call('PERSIST', KEYS[1])` 1 tags:2
+    TTL tags:2
+    SADD plain 7 2 none
+    EVAL `local all = redis.call('SUNION', KEYS[1], KEYS[2], KEYS[3]) table.sort(all) return all` 3 tags:1 tags:2 plain
+    EVAL `return {redis.call('SINTERSTORE', KEYS[1], KEYS[2], KEYS[3]), redis.call('SISMEMBER', KEYS[1], 7)}` 3 tags:3 tags:1 plain
+    EVAL `return {redis.call('SMOVE', KEYS[1], KEYS[2], 7), redis.call('SMOVE', KEYS[3], KEYS[1], 'none')}` 3 tags:1 tags:2 plain
+    EVAL `return {redis.call('SCARD', KEYS[1]), redis.call('SCARD', KEYS[2]), redis.call('SCARD', KEYS[3])}` 3 tags:1 tags:2 plain
+    EVAL `return redis.call('RENAME', KEYS[1], KEYS[2])` 2 tags:2 tags:4
+    EVAL `return {redis.call('COPY', KEYS[1], KEYS[2]), redis.call('COPY', KEYS[1], KEYS[2])}` 2 tags:4 tags:5
+    EVAL `return {#redis.call('SPOP', KEYS[1], 3), redis.call('SCARD', KEYS[1])}` 1 tags:5
+    EVAL `return {redis.call('DEL', KEYS[1], KEYS[2]), redis.call('EXISTS', KEYS[1])}` 2 tags:5 tags:9
+    EVAL `return {redis.call('SREM', KEYS[1], 1, 2, 3, 4, 7, 100000, 9007199254740993, 9007199254740995), 'left'}` 1 tags:4
+    SMEMBERS tags:4
+    EVAL `return redis.call('HSET', KEYS[1], unpack(ARGV))` 1 sess:1 uid 7 name ann empty `` n 41
+    EVAL `return {redis.call('HSET', KEYS[1], 'uid', 7, 'more', 'x'), redis.call('HSETNX', KEYS[1], 'uid', 8)}` 1 sess:1
+    EVAL `return {redis.call('HINCRBY', KEYS[1], 'n', 1), redis.call('HINCRBYFLOAT', KEYS[1], 'f', 0.5)}` 1 sess:1
+    EVAL `return redis.call('HMGET', KEYS[1], 'uid', 'none', 'empty', 'n')` 1 sess:1
+    EVAL `return {redis.call('HGET', KEYS[1], 'name'), redis.call('HLEN', KEYS[1]), redis.call('HSTRLEN', KEYS[1], 'name')}` 1 sess:1
+    EVAL `return {redis.call('HEXISTS', KEYS[1], 'none'), redis.call('HDEL', KEYS[1], 'more', 'none'), #redis.call('HGETALL', KEYS[1])}` 1 sess:1
+    EVAL `redis.setresp(3) return {type(redis.call('HGETALL', KEYS[1]).map), redis.call('HGET', KEYS[1], 'none') == nil}` 1 sess:1
+    EVAL `return redis.call('HMSET', KEYS[1], 'long', string.rep('x', 3000))` 1 sess:1
+    EVAL `return {#redis.call('HGET', KEYS[1], 'long'), redis.call('HDEL', KEYS[1], 'long'), redis.call('HLEN', KEYS[1])}` 1 sess:1
+    HGET sess:1 uid
+    EVAL_RO `return {redis.call('HGET', KEYS[1], 'uid'), redis.call('SCARD', KEYS[2])}` 2 sess:1 tags:1
+    EVAL_RO `return redis.call('SADD', KEYS[1], 'x')` 1 tags:1
+    EVAL `redis.call('SADD', KEYS[1], 'before') redis.call('INCR', KEYS[1]) redis.call('SADD', KEYS[1], 'after')` 1 tags:1
+    SMISMEMBER tags:1 before after
+    EVAL `return redis.pcall('HGET', KEYS[1], 'f')` 1 tags:1
+    EVAL `return redis.pcall('GET', KEYS[1])` 1 tags:1
+    EVAL `return redis.pcall('SADD', KEYS[1])` 1 tags:1
+    EVAL `return redis.pcall('HSET', KEYS[1], 'f')` 1 sess:1
+    EVAL `return redis.pcall('SISMEMBER', KEYS[1], {})` 1 tags:1
+    MULTI
+    SADD tags:7 one two
+    EVAL `return {redis.call('SREM', KEYS[1], 'one'), redis.call('SCARD', KEYS[1])}` 1 tags:7
+    HINCRBY sess:7 n 9007199254740993
+    EVAL `return redis.call('HGET', KEYS[1], 'n')` 1 sess:7
+    SMEMBERS tags:7
+    EXEC
+    EVAL `return redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])` 3 tags:1 tags:7 sess:7
+    DEL sess:1 tags:3 tags:4 plain
+    DBSIZE
+";
+
+fn words(line: &str) -> Vec<Vec<u8>> {
+    let quoted = line.split('`').enumerate();
+    let words = quoted.flat_map(|(nth, text)| match nth % 2 {
+        1 => vec![text.as_bytes().to_vec()],
+        _ => text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect(),
+    });
+    words.collect()
+}
+
+fn said(wire: &mut Wire, words: &[Vec<u8>]) -> String {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    wire.call(&words).unwrap().escape_ascii().to_string()
+}
+
+/// Holds all of a conversation against that of a plain server.
+fn hold(plain: &Server, client: &mut Wire) {
+    let mut oracle = plain.connect().unwrap();
+    call(&mut oracle, "FLUSHALL");
+    for line in CONVERSATION.lines().filter(|line| !line.trim().is_empty()) {
+        let words = words(line);
+        assert_eq!(said(client, &words), said(&mut oracle, &words), "{}: {}", plain.name(), line.trim());
+    }
+}
+
+#[test]
+fn they_answer_as_on_plain_ones() {
+    for binary in found() {
+        let [plain, behind] = [(); 2].map(|()| binary.start(&[]).unwrap());
+        let proxy = proxy_before(&behind, LAYOUT);
+        hold(&plain, &mut Wire::connect(address(&proxy)).unwrap());
+        let mut direct = behind.connect().unwrap();
+        eventually("nothing is left", || call(&mut direct, "KEYS ~*") == "*0\r\n");
+        assert_eq!(call(&mut direct, "EXISTS keyfold:{home}:scratch1 keyfold:{home}:scratch2"), ":0\r\n");
+    }
+}
+
+#[test]
+fn they_answer_as_on_plain_ones_while_these_are_moved() {
+    let binary = found().pop().unwrap();
+    for unfolds in [false, true] {
+        let [plain, behind] = [(); 2].map(|()| binary.start(&[]).unwrap());
+        let other = "[[namespace]]\nkeys = \"other:{id:int}\"\nbucket = { span = 8 }\n";
+        let all = format!("{other}{LAYOUT}");
+        let proxy = proxy_before(&behind, if unfolds { &all } else { other });
+        let before = proxy.layout();
+        let moving = match unfolds {
+            true => before.plan_unfold(&before.iter().map(|(index, _)| index).collect::<Vec<_>>()).unwrap().layout,
+            false => before.plan_fold(&LayoutFile::parse(&all).unwrap()).unwrap().layout,
+        };
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        // Some lie in their old places when it begins.
+        let old = ["SADD tags:8 a 7 9223372036854775807", "HSET sess:8 f v g 1"];
+        old.iter().for_each(|line| assert!(call(&mut client, line).starts_with(':')));
+        call(&mut client, "EXPIRE tags:8 1000");
+        change_layout(&behind, &before, &moving);
+        eventually("the layout is adopted", || proxy.layout().revision() == moving.revision());
+        for (line, answer) in [
+            ("EVAL `return redis.call('SADD', KEYS[1], 'b', 'a')` 1 tags:8", ":1"),
+            ("EVAL `return {redis.call('SCARD', KEYS[1]), redis.call('TTL', KEYS[1]) > 900}` 1 tags:8", "*2 :4 :1"),
+            ("SCARD tags:8", ":4"),
+            ("EVAL `return redis.call('SREM', KEYS[1], 'b', '9223372036854775807')` 1 tags:8", ":2"),
+            ("EVAL `return redis.call('HSET', KEYS[1], 'g', 2, 'h', 3)` 1 sess:8", ":1"),
+            ("HMGET sess:8 f g h", "*3 $1 v $1 2 $1 3"),
+            ("EVAL `return redis.call('RENAME', KEYS[1], KEYS[2])` 2 sess:8 sess:9", "+OK"),
+            ("HGET sess:9 h", "$1 3"),
+            ("EVAL `redis.call('DEL', KEYS[1]) return redis.call('SADD', KEYS[1], 1)` 1 tags:8", ":1"),
+            ("SMEMBERS tags:8", "*1 $1 1"),
+            ("DEL tags:8 sess:9", ":2"),
+            ("DBSIZE", ":0"),
+        ] {
+            let words = words(line);
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let said = String::from_utf8(client.call(&words).unwrap()).unwrap();
+            assert_eq!(said.trim_end().replace("\r\n", " "), answer, "{line}, {}", if unfolds { "out" } else { "in" });
+        }
+        hold(&plain, &mut client);
+    }
+}
+
+/// Who takes the last one out is told so, and nobody else is.
+#[test]
+fn one_of_many_brings_a_set_to_empty() {
+    const CHILDREN: usize = 24;
+    let server = found().pop().unwrap().start(&[]).unwrap();
+    let proxies = [proxy_before(&server, LAYOUT), proxy_before(&server, LAYOUT)];
+    for round in 0..10 {
+        let key = format!("tags:{round}");
+        let children = (0..CHILDREN).map(|child| format!("job{child}")).collect::<Vec<_>>();
+        let mut client = Wire::connect(address(&proxies[0])).unwrap();
+        assert_eq!(call(&mut client, &format!("SADD {key} {}", children.join(" "))), format!(":{CHILDREN}\r\n"));
+        let last = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for (nth, some) in children.chunks(3).enumerate() {
+                let (proxy, key, last) = (&proxies[nth % 2], &key, &last);
+                scope.spawn(move || {
+                    let mut client = Wire::connect(address(proxy)).unwrap();
+                    let script =
+                        "return redis.call('SREM', KEYS[1], ARGV[1]) == 1 and redis.call('SCARD', KEYS[1]) == 0";
+                    for child in some {
+                        let reply = client.call(&[b"EVAL", script.as_bytes(), b"1", key.as_bytes(), child.as_bytes()]);
+                        last.fetch_add(usize::from(reply.unwrap() == b":1\r\n"), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!((last.into_inner(), call(&mut client, &format!("EXISTS {key}"))), (1, ":0\r\n".to_owned()));
+    }
+}
+
+#[test]
+fn what_a_script_cannot_do_with_them_is_refused_before_anything_is_done() {
+    let server = found().pop().unwrap().start(&[]).unwrap();
+    let proxy = proxy_before(&server, LAYOUT);
+    let mut client = Wire::connect(address(&proxy)).unwrap();
+    let many = (0..400).map(|member| format!("member{member}")).collect::<Vec<_>>();
+    call(&mut client, &format!("SADD tags:1 {}", many.join(" ")));
+    for line in ["SADD tags:2 a b", "HSET sess:1 f v", "HSET sess:2 f v g w", "SADD plain a", "SET user:1 x"] {
+        call(&mut client, line);
+    }
+    assert_eq!(call(&mut client, "HEXPIRE sess:2 1000 FIELDS 1 f"), "*1\r\n:1\r\n");
+    let large = "it is too large for scripts; use commands instead of a script";
+    let expiring = "a field of it expires; use commands instead of a script";
+    for (line, why) in [
+        ("EVAL `return redis.call('SCARD', KEYS[1])` 1 tags:1", large),
+        ("EVAL `return redis.call('SADD', KEYS[1], 'x')` 1 tags:1", large),
+        ("EVAL `return redis.call('RENAME', KEYS[1], KEYS[2])` 2 tags:2 tags:1", large),
+        ("EVAL `return redis.call('HGET', KEYS[1], 'f')` 1 sess:2", expiring),
+        ("EVAL `return redis.call('HINCRBY', KEYS[1], 'n', 1)` 1 sess:2", expiring),
+        ("EVAL `return redis.call('HEXPIRE', KEYS[1], 10, 'FIELDS', 1, 'f')` 1 sess:1", "a field that expires"),
+        ("EVAL `return redis.call('SET', KEYS[1], 'x')` 1 tags:2", "it would hold another type than a set"),
+        ("EVAL `return redis.call('MSET', KEYS[1], 'x')` 1 sess:1", "it would hold another type than a hash"),
+        (
+            "EVAL `return redis.call('RENAME', KEYS[1], KEYS[2])` 2 tags:2 sess:3",
+            "it would hold another type than a hash",
+        ),
+        (
+            "EVAL `return redis.call('RENAME', KEYS[1], KEYS[2])` 2 tags:2 user:2",
+            "it would hold another type than a string",
+        ),
+        (
+            "EVAL `return redis.call('RENAME', KEYS[1], KEYS[2])` 2 plain sess:3",
+            "it would hold another type than a hash",
+        ),
+        (
+            "EVAL `return redis.call('SMOVE', KEYS[1], KEYS[2], 'a')` 2 plain sess:3",
+            "it would hold another type than a hash",
+        ),
+        (
+            "EVAL `return redis.call('SUNIONSTORE', KEYS[1], KEYS[2])` 2 user:1 tags:2",
+            "it would hold another type than a string",
+        ),
+        ("EVAL `return redis.call('ZADD', KEYS[1], 1, 'a')` 1 tags:3", "it would hold another type than a set"),
+        ("EVAL_RO `return redis.call('SRANDMEMBER', KEYS[1])` 1 tags:2", "not supported where a script may only read"),
+    ] {
+        let said = said(&mut client, &words(line));
+        assert!(said.starts_with("-ERR keyfold: ") && said.contains(why), "{line}: {said}");
+    }
+    for (line, answer) in [
+        ("SCARD tags:1", ":400\r\n"),
+        ("SMEMBERS tags:2", "*2\r\n$1\r\na\r\n$1\r\nb\r\n"),
+        ("HGETALL sess:1", "*2\r\n$1\r\nf\r\n$1\r\nv\r\n"),
+        ("HLEN sess:2", ":2\r\n"),
+        ("SMEMBERS plain", "*1\r\n$1\r\na\r\n"),
+        ("GET user:1", "$1\r\nx\r\n"),
+        ("DBSIZE", ":6\r\n"),
+    ] {
+        assert_eq!(call(&mut client, line), answer, "{line}");
+    }
+    // What needs no members is as it is elsewhere, whatever lies there.
+    let script = "return {redis.call('TYPE', KEYS[1]), redis.call('TTL', KEYS[1]), redis.call('DEL', KEYS[1])}";
+    for key in ["tags:1", "sess:2"] {
+        let kind = if key == "tags:1" { "set" } else { "hash" };
+        let words = ["EVAL", script, "1", key].map(|word| word.as_bytes().to_vec());
+        assert_eq!(said(&mut client, &words), format!("*3\\r\\n+{kind}\\r\\n:-1\\r\\n:1\\r\\n"));
+    }
+    let mut direct = server.connect().unwrap();
+    call(&mut client, "DEL tags:2 sess:1 user:1");
+    eventually("parts are swept", || call(&mut direct, "KEYS ~*") == "*0\r\n");
+}
