@@ -198,6 +198,11 @@ impl<'l> Bench<'l> {
     /// Removes the lab's keys and weighs the server without them; [`Self::since`] tells what came to it.
     pub(crate) fn start(&mut self) -> anyhow::Result<Start> {
         self.clear()?;
+        self.start_from_here()
+    }
+
+    /// The same with what is there, where it is not to be weighed.
+    pub(crate) fn start_from_here(&mut self) -> anyhow::Result<Start> {
         let used_bytes = self.weigh()?;
         let keys = self.connect()?.ask(&[b"DBSIZE"])?;
         Ok(Start { used_bytes, keys })

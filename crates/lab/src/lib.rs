@@ -15,6 +15,8 @@
 //! | `data_sets` | records read from files or made up, with the layouts that fold them |
 //! | `load.rs` | records written over a connection, and read back |
 //! | `through.rs` | a keyfold before a server, in this process |
+//! | `folding.rs` | sets and hashes written through it, and what the model expects of them |
+//! | `timing.rs` | how long commands take, by the server's clock and by the client's |
 //! | `measure.rs` | one data set, plain and folded, each on an empty server of its own |
 //! | `objects.rs` | what caches are asked for: keys, values, requests, and places |
 //! | `zipf.rs` | ranks by Zipf's law |
@@ -24,6 +26,7 @@
 pub mod at_once;
 mod bench;
 pub mod data_sets;
+mod folding;
 mod gauge;
 mod ground;
 mod kept;
@@ -39,6 +42,7 @@ mod results;
 mod studies;
 mod study;
 pub mod through;
+mod timing;
 mod weight;
 mod writer;
 mod zipf;

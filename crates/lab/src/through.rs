@@ -20,10 +20,23 @@ impl Through {
     /// # Errors
     /// There is no place for its socket, or the server can't be reached.
     pub fn start(server: &Target, layout: &Layout) -> anyhow::Result<Self> {
+        Self::start_by(server, Config::new(server.address.clone(), layout.clone()))
+    }
+
+    /// The same where nothing expires: it writes nothing to the server but what clients do.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_without_sweep(server: &Target, layout: &Layout) -> anyhow::Result<Self> {
+        let mut config = Config::new(server.address.clone(), layout.clone());
+        config.sweep.fields_per_second = 0;
+        Self::start_by(server, config)
+    }
+
+    fn start_by(server: &Target, mut config: Config) -> anyhow::Result<Self> {
         let directory =
             tempfile::Builder::new().prefix("keyfold-").tempdir().context("can't make a private directory")?;
         let socket = directory.path().join("keyfold.sock");
-        let mut config = Config::new(server.address.clone(), layout.clone());
         config.server_tls = server.tls.clone();
         config.listen.push(ListenAddress::Unix(socket.clone()));
         let handle = keyfold_proxy::start(config)?;

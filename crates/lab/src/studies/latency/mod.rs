@@ -159,9 +159,7 @@ impl Work<'_, '_> {
     /// Reads the folded records, which are there, through keyfold.
     fn through(&mut self, records: u64, outcome: &mut Outcome) -> anyhow::Result<()> {
         let shape = Shape::new(Form::Through, records)?;
-        if self.bench.prefix_len() > 0 || self.bench.target().address.database != 0 {
-            let name = shape.form.name();
-            outcome.left_out.push(format!("{name}: only database 0 of an empty server takes a layout of the lab's"));
+        if !self.bench.can_fold(&shape.form.name(), outcome) {
             return Ok(());
         }
         // The layout, its copy, and the change under way.

@@ -92,12 +92,12 @@ fn grew(before: u64, now: u64) -> u64 {
 }
 
 /// Adds members, and looks for one so many times.
-fn add(bench: &mut Bench<'_>, kind: Collection, new: &[Vec<u8>], looks: u64) -> anyhow::Result<()> {
+pub(super) fn add(bench: &mut Bench<'_>, kind: Collection, new: &[Vec<u8>], looks: u64) -> anyhow::Result<()> {
     let mut writer = bench.writer("", 0)?;
     for member in new {
         match kind {
-            Collection::Set => writer.on_key(b"SADD", KEY, &[member])?,
             Collection::Hash(_) => writer.hset(KEY, member, b"1")?,
+            Collection::Set | Collection::Folded => writer.on_key(b"SADD", KEY, &[member])?,
         }
     }
     for _ in 0..looks {

@@ -2,18 +2,23 @@
 
 use keyfold_core::memory::{BucketCost, Model, SetCost, ValueShape};
 
+use crate::folding::Words;
+
 /// The original's limits.
 pub(super) const LIMITS: [u64; 3] = [512, 1028, 32_768];
 
 pub(super) const ENTRIES: &str = "hash-max-listpack-entries";
+pub(super) const VALUE: &str = "hash-max-listpack-value";
 pub(super) const KEY: &[u8] = b"members";
 
-/// Either way of keeping members.
+/// A way of keeping members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Collection {
     Set,
     /// With this limit of entries.
     Hash(u64),
+    /// As a set that keyfold keeps.
+    Folded,
 }
 
 impl Collection {
@@ -21,18 +26,37 @@ impl Collection {
         match self {
             Self::Set => "set".to_owned(),
             Self::Hash(limit) => format!("hash, limit {limit}"),
+            Self::Folded => "folded".to_owned(),
         }
+    }
+
+    /// The command that adds a member.
+    pub(super) fn add(self, key: &[u8], member: &[u8]) -> Words {
+        let words: &[&[u8]] = match self {
+            Self::Set | Self::Folded => &[b"SADD", key, member],
+            Self::Hash(_) => &[b"HSET", key, member, b"1"],
+        };
+        words.iter().map(|word| word.to_vec()).collect()
+    }
+
+    /// The command that says whether a member is there.
+    pub(super) fn look_up(self, key: &[u8], member: &[u8]) -> Words {
+        let command: &[u8] = match self {
+            Self::Set | Self::Folded => b"SISMEMBER",
+            Self::Hash(_) => b"HEXISTS",
+        };
+        [command, key, member].map(<[u8]>::to_vec).to_vec()
     }
 
     pub(super) fn limit(self) -> Option<u64> {
         match self {
-            Self::Set => None,
+            Self::Set | Self::Folded => None,
             Self::Hash(limit) => Some(limit),
         }
     }
 }
 
-/// What the model says of either.
+/// What the model says of a set or hash of the server's own.
 pub(super) enum Cost {
     Set(SetCost),
     Hash(BucketCost),
@@ -41,7 +65,7 @@ pub(super) enum Cost {
 impl Cost {
     pub(super) fn new(kind: Collection) -> Self {
         match kind {
-            Collection::Set => Self::Set(SetCost::default()),
+            Collection::Set | Collection::Folded => Self::Set(SetCost::default()),
             Collection::Hash(_) => Self::Hash(BucketCost::default()),
         }
     }
@@ -68,6 +92,8 @@ impl Cost {
 pub(super) fn chance_bytes(kind: Collection, members: u64) -> u64 {
     let packed_up_to = match kind {
         Collection::Set => 128,
+        // All that it lies in is packed.
+        Collection::Folded => return 0,
         Collection::Hash(limit) => limit,
     };
     if members <= packed_up_to { 0 } else { (3.0 * 64.0 * (members as f64 / 20.0).sqrt()) as u64 }
