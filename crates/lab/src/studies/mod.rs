@@ -3,6 +3,7 @@
 mod bucket_sweep;
 mod bundles;
 mod codecs;
+mod collections;
 mod eviction;
 mod hit_ratio;
 mod int_buckets;
@@ -16,6 +17,7 @@ use super::study::Study;
 pub(crate) fn all() -> Vec<Box<dyn Study>> {
     vec![
         Box::new(set_vs_hash::SetVsHash),
+        Box::new(collections::Collections),
         Box::new(key_length::KeyLength),
         Box::new(int_buckets::IntBuckets),
         Box::new(codecs::Codecs),

@@ -73,6 +73,27 @@ fn every_command_is_timed_at_every_length_of_a_pipeline() {
 }
 
 #[test]
+fn folded_collections_take_less_than_plain_ones_and_are_found() {
+    let Some(stage) = Stage::start(&[]) else { return };
+    stage.run(&["lab", "run", "collections", "--quick"]).assert_code(0).assert_says("sessions of 5 fields, folded");
+    assert_eq!(stage.said("DBSIZE"), ":0\\r\\n");
+    let read = |table: &str| -> Vec<Row> {
+        let file = stage.out.path().join("lab/collections").join(table);
+        csv::Reader::from_path(file).unwrap().deserialize().map(Result::unwrap).collect()
+    };
+    let (plain, folded, look_ups) = (read("memory.csv"), read("folded.csv"), read("look-ups.csv"));
+    assert_eq!((folded.len(), look_ups.len()), (6, plain.len() + folded.len()));
+    for row in &folded {
+        let plain = number(&plain, &[("what", &row["what"]), ("way", "plain")], "bytes_per_member");
+        assert!(row["bytes_per_member"].parse::<f64>().unwrap() < plain / 1.5, "{row:?}");
+    }
+    for row in &look_ups {
+        let time = |column: &str| row[column].parse::<f64>().unwrap();
+        assert!(0.0 < time("server_us") && time("server_us") < time("clock_us"), "{row:?}");
+    }
+}
+
+#[test]
 fn longer_names_cost_more_by_steps() {
     for binary in found() {
         let rows = rows("key-length", "memory.csv", binary.path());

@@ -10,9 +10,10 @@ use tempfile::TempDir;
 use super::{ended, keyfold, oldest};
 
 /// The files that are the same to the byte for the same seed.
-const MEMORY: [&str; 8] = [
+const MEMORY: [&str; 9] = [
     "set-vs-hash/memory.csv",
     "set-vs-hash/savings-memory.csv",
+    "collections/memory.csv",
     "bucket-sweep/memory.csv",
     "bucket-sweep/best-memory.csv",
     "bundles/memory.csv",
@@ -22,7 +23,8 @@ const MEMORY: [&str; 8] = [
 ];
 
 /// Studies that are over in a moment; those that take time by their nature are in `served.rs`.
-const STUDIES: [&str; 6] = ["set-vs-hash", "bucket-sweep", "bundles", "key-length", "int-buckets", "codecs"];
+const STUDIES: [&str; 7] =
+    ["set-vs-hash", "collections", "bucket-sweep", "bundles", "key-length", "int-buckets", "codecs"];
 
 fn quick(program: &Path, seed: &str, out: &Path) {
     for study in STUDIES {
@@ -46,7 +48,7 @@ fn the_same_seed_gives_the_same_memory_to_the_byte() {
     for file in MEMORY {
         assert_eq!(read(&outs[0], file), read(&outs[1], file), "{file}");
     }
-    assert_ne!(read(&outs[0], MEMORY[2]), read(&outs[2], MEMORY[2]), "another seed is other uuids");
+    assert_ne!(read(&outs[0], MEMORY[3]), read(&outs[2], MEMORY[3]), "another seed is other uuids");
 }
 
 #[test]
