@@ -17,7 +17,7 @@ use keyfold_core::collection::CollectionKind;
 use keyfold_report::number::count;
 
 use crate::bench::Bench;
-use crate::folding::{Folding, Words};
+use crate::folding::{Folding, INTERPRETER_BYTES, Words};
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::study::{About, Study};
@@ -161,6 +161,7 @@ fn write(writer: &mut Writer<'_>, family: Family, way: Way, made: &[Made], comma
 fn chance_bytes(point: &Point) -> u64 {
     match point.way {
         Way::Plain if point.family.is_large() => (3.0 * 64.0 * (point.members as f64 / 20.0).sqrt()) as u64,
-        _ => 0,
+        Way::Folded | Way::FoldedByFields => INTERPRETER_BYTES,
+        Way::Plain | Way::Packed | Way::AsHash => 0,
     }
 }

@@ -2,7 +2,7 @@
 
 use keyfold_core::memory::{BucketCost, Model, SetCost, ValueShape};
 
-use crate::folding::Words;
+use crate::folding::{INTERPRETER_BYTES, Words};
 
 /// The original's limits.
 pub(super) const LIMITS: [u64; 3] = [512, 1028, 32_768];
@@ -93,7 +93,7 @@ pub(super) fn chance_bytes(kind: Collection, members: u64) -> u64 {
     let packed_up_to = match kind {
         Collection::Set => 128,
         // All that it lies in is packed.
-        Collection::Folded => return 0,
+        Collection::Folded => return INTERPRETER_BYTES,
         Collection::Hash(limit) => limit,
     };
     if members <= packed_up_to { 0 } else { (3.0 * 64.0 * (members as f64 / 20.0).sqrt()) as u64 }
