@@ -2,5 +2,6 @@
 
 mod conventions;
 mod moving;
+mod partitions;
 mod program;
 mod refused;
