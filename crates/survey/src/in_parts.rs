@@ -71,7 +71,7 @@ impl InParts {
     }
 
     /// What such a collection of so many members takes in parts, of which these are known; none where it would be kept as one value.
-    fn cost(
+    pub(crate) fn cost(
         &mut self,
         model: &Model,
         kind: CollectionKind,

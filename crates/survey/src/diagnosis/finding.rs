@@ -40,6 +40,8 @@ named! {
         SparseBuckets = "sparse-buckets",
         /// Buckets that are nearly full.
         FullBuckets = "full-buckets",
+        /// Sets or hashes that an application seems to have split by hand.
+        HandmadePartitions = "handmade-partitions",
         /// Expired values that no sweep removed.
         ExpiredNotSwept = "expired-not-swept",
         /// Spilled values that nothing points to.

@@ -16,6 +16,7 @@
 //! | `contents.rs` | one hash, field by field: what is longest, and what it would take otherwise |
 //! | `pattern.rs` | the family that a key's name belongs to |
 //! | `family.rs`, `families.rs`, `fill.rs` | sums over hashes; how full they are |
+//! | `partitions.rs` | sets and hashes that an application seems to have split by hand |
 //! | `leftovers.rs` | what keyfold left behind: expired values, orphaned spills, unknown names |
 //! | `finding.rs`, `mend.rs` | what is found, and the lines that mend it |
 //! | `check/` | one file for each kind of finding |
@@ -29,6 +30,7 @@ mod fill;
 mod finding;
 mod leftovers;
 mod mend;
+mod partitions;
 mod pattern;
 mod settings;
 #[cfg(test)]
@@ -42,6 +44,7 @@ pub use fill::Fill;
 pub use finding::{Example, Finding, Rewrite, Severity, Trouble};
 pub use leftovers::{Heap, Leftovers};
 pub use mend::{Line, Mend};
+pub use partitions::{LookedAt, Partitioned, PartitionedName, Partitions, Verdict, Wanted};
 pub use settings::{ConfigFile, Expected, Limit, Origin, Setting, Settings};
 
 use keyfold_core::layout::Layout;
@@ -107,6 +110,8 @@ pub struct Observation {
     pub layout: LayoutState,
     /// Its hashes.
     pub families: Families,
+    /// Sets and hashes whose names differ in a last number.
+    pub partitions: Partitions,
     /// What keyfold left behind.
     pub leftovers: Leftovers,
 }
@@ -119,6 +124,7 @@ pub fn diagnose(seen: &Observation) -> Vec<Finding> {
     check::layout::check(seen, &mut findings);
     check::tables::check(seen, &mut findings);
     check::filling::check(seen, &mut findings);
+    check::partitions::check(seen, &mut findings);
     check::leftovers::check(seen, &mut findings);
     check::eviction::check(seen, &mut findings);
     check::fragmentation::check(seen, &mut findings);

@@ -1,7 +1,7 @@
 //! The family that a key's name belongs to: its name with whatever looks like an id replaced by `*`.
 
 /// A canonical uuid has so many characters.
-const UUID_LEN: usize = 36;
+pub(super) const UUID_LEN: usize = 36;
 /// More of a name adds nothing to its family.
 const PATTERN_LEN: usize = 80;
 
@@ -54,7 +54,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || !(byte.is_ascii_graphic() || byte == b' ')
 }
 
-fn is_uuid(text: &[u8]) -> bool {
+pub(super) fn is_uuid(text: &[u8]) -> bool {
     text.get(..UUID_LEN).is_some_and(|text| {
         text.iter().enumerate().all(|(i, byte)| match i {
             8 | 13 | 18 | 23 => *byte == b'-',

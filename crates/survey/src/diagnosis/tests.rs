@@ -1,5 +1,6 @@
 //! From observations to findings, each with what mends it.
 
+use keyfold_core::collection::CollectionKind;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::memory::{Allocator, Model, Server};
 
@@ -313,6 +314,43 @@ fn nearly_full_buckets_are_a_note() {
     }
     let findings = diagnose(&case.seen);
     assert_eq!((findings.len(), findings[0].kind, findings[0].severity), (1, Trouble::FullBuckets, Severity::Note));
+}
+
+#[test]
+fn partitions_are_a_note_with_lines_that_take_them_over() {
+    let mut case = Case::new();
+    for (key, number) in (0..300).flat_map(|key| (0..16).map(move |number| (key, number))) {
+        case.seen.partitions.add(3, CollectionKind::Set, format!("f:{key}:{number}").as_bytes(), 40, 2400);
+    }
+    assert_eq!(diagnose(&case.seen), [], "names alone say nothing");
+    let wanted = case.seen.partitions.wanted(3).remove(0);
+    let partition =
+        |number: usize| (0..40).map(move |nth| (format!("member{}", nth * 16 + number).into_bytes(), Vec::new()));
+    let key =
+        LookedAt { partitions: (0..16).map(|number| partition(number).collect()).collect(), ..LookedAt::default() };
+    let model = Model::for_server(Server::redis(7, 0));
+    case.seen.partitions.look(&wanted.name, &[key], &model);
+    let [note] = &diagnose(&case.seen)[..] else { panic!("one note") };
+    assert_eq!((note.kind, note.severity), (Trouble::HandmadePartitions, Severity::Note));
+    assert_eq!(note.place, "sets f:{id:int}:0 to 15 in database 3");
+    assert!(note.what.contains("4,800 sets look like 300 `f:{id:int}`"), "{}", note.what);
+    let mend = &note.mends[0];
+    assert_eq!(note.cost_bytes, mend.saves_bytes);
+    assert_eq!(mend.after_bytes.unwrap() + mend.saves_bytes.unwrap(), 4800 * 2400);
+    let layout = Layout::parse_file(&lines(mend, "layout").join("\n")).unwrap();
+    assert_eq!(layout.namespaces()[0].line(), "bucket = { count = 3 }, type = \"set\"");
+    let shell = lines(mend, "shell");
+    assert_eq!(shell[1], "keyfold fold redis://here:1 --layout layout.toml");
+    case.seen.partitions.add(3, CollectionKind::Set, b"f:300:0", 20_000, 2400);
+    let [note] = &diagnose(&case.seen)[..] else { panic!("one note") };
+    assert!(
+        note.mends[0].lines.is_empty()
+            && note.cost_bytes.is_none()
+            && note.mends[0].what.contains("more than 262,144 members"),
+        "{:?}",
+        note.mends
+    );
+    assert!(shell[2].contains("-n 3 --scan --pattern 'f:*:*' | sed -nE 's/^(f:[0-9]+):[0-9]+$/\\1/p'"), "{}", shell[2]);
 }
 
 #[test]

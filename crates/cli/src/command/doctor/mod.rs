@@ -6,6 +6,7 @@
 //! | `patient.rs` | the connection: paced, and stopped by Ctrl-C |
 //! | `walk.rs` | walks the hashes, a batch at a time |
 //! | `bucket.rs` | reads one hash field by field, as a bucket of keyfold's where it is one |
+//! | `partitions.rs` | looks for sets and hashes that were split by hand |
 //! | `names.rs` | walks keyfold's own names: spilled values, and what no layout knows |
 //! | `rewrite.rs` | writes hashtables anew |
 //! | `cluster.rs` | does all of it on each node of a cluster |
@@ -15,6 +16,7 @@ mod bucket;
 mod cluster;
 mod json;
 mod names;
+mod partitions;
 mod patient;
 mod print;
 mod rewrite;

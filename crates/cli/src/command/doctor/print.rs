@@ -157,6 +157,7 @@ fn print_mend(mend: &Mend, word: &str, out: &mut Paper) -> anyhow::Result<()> {
     let saves = mend
         .saves_bytes
         .zip(mend.after_bytes)
+        .filter(|(saves, _)| *saves > 0)
         .map_or_else(String::new, |(saves, after)| format!(" (saves {}, leaves {})", size(saves), size(after)));
     writeln!(out, "   {word:<8} {}{saves}", mend.what)?;
     for line in &mend.lines {

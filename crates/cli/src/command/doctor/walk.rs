@@ -3,8 +3,9 @@
 
 use std::collections::HashSet;
 
+use keyfold_core::collection::CollectionKind;
 use keyfold_core::layout::{Layout, Physical};
-use keyfold_core::memory::{Allocator, Model, Server as ModelServer};
+use keyfold_core::memory::{Allocator, Model, Server as ModelServer, is_cluster_mode};
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_core::resp::Reply;
 use keyfold_core::walk::KeyWalk;
@@ -14,10 +15,10 @@ use keyfold_server::reply::{code, read_if};
 use keyfold_survey::diagnosis::{Encoding, FamilyName, Models, Observation, Seen};
 
 use super::bucket::{Folded, Reading};
-use super::names;
 use super::patient::Patient;
 use super::rewrite::{Candidate, Outcome, Rewriter};
 use super::{Denied, Walked};
+use super::{names, partitions};
 use crate::scan::{self, Database, Databases, Round};
 
 /// Names that the server looks at for one SCAN, and what that counts as.
@@ -67,7 +68,8 @@ pub(super) fn walk(
     rewriter: Option<&mut Rewriter>,
 ) -> anyhow::Result<Walked> {
     let layout = seen.layout.known().cloned();
-    let models = models(patient, seen)?;
+    let (model, in_cluster_mode) = model(patient)?;
+    let models = Models::new(&model, seen.settings.hash_value_bytes.value);
     let version = patient.server.version();
     let expiry_unpacks = version.flavor == "Valkey" && !version.number.starts_with("8.");
     let mut round = Round::new(scan::chosen(&mut patient.server, wanted)?);
@@ -78,6 +80,12 @@ pub(super) fn walk(
         if walk.hashes(keys)? == Walked::Stopped {
             return Ok(Walked::Stopped);
         }
+        // Before a cluster partitions of one key lie at several nodes.
+        if !in_cluster_mode
+            && partitions::walk(walk.patient, &model, database, keys, &mut walk.seen.partitions)? == Walked::Stopped
+        {
+            return Ok(Walked::Stopped);
+        }
         let layout = walk.layout.as_ref();
         if names::walk(walk.patient, layout, database, keys, &mut walk.seen.leftovers)? == Walked::Stopped {
             return Ok(Walked::Stopped);
@@ -86,13 +94,13 @@ pub(super) fn walk(
     Ok(if walk.denied.hashes > 0 { Walked::Denied(walk.denied) } else { Walked::Whole })
 }
 
-fn models(patient: &mut Patient, seen: &Observation) -> anyhow::Result<Models> {
+/// The server's memory model, and whether it is a node of a cluster.
+fn model(patient: &mut Patient) -> anyhow::Result<(Model, bool)> {
     let about = patient.server.info("server")?;
     let server = ModelServer::from_info(about.text()).unwrap_or_else(|| ModelServer::redis(7, 0));
     let stats = read_if::<String>(&patient.ask(&[b"MEMORY", b"MALLOC-STATS"])?);
     let allocator = stats.and_then(|stats| Allocator::from_malloc_stats(&stats)).unwrap_or_default();
-    let model = Model::for_server(server).with_allocator(allocator);
-    Ok(Models::new(&model, seen.settings.hash_value_bytes.value))
+    Ok((Model::for_server(server).with_allocator(allocator), is_cluster_mode(about.text())))
 }
 
 impl HashWalk<'_> {
@@ -267,7 +275,10 @@ impl HashWalk<'_> {
             contents: reading.map(|reading| &reading.contents),
             expiring_fields,
         };
-        let Observation { families, settings, .. } = &mut *self.seen;
+        let Observation { families, settings, partitions, .. } = &mut *self.seen;
+        if matches!(hash.family, FamilyName::Pattern(_)) {
+            partitions.add(self.database, CollectionKind::Hash, &hash.key, hash.entries, hash.bytes.unwrap_or(0));
+        }
         families.add(hash.family.clone(), &seen, settings, &self.models);
     }
 }

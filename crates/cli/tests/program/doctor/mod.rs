@@ -2,6 +2,7 @@
 
 mod cluster;
 mod leftovers;
+mod partitions;
 mod rewrite;
 mod settings;
 mod stage;

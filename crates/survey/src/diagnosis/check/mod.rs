@@ -5,6 +5,7 @@ pub(super) mod filling;
 pub(super) mod fragmentation;
 pub(super) mod layout;
 pub(super) mod leftovers;
+pub(super) mod partitions;
 pub(super) mod replicas;
 pub(super) mod settings;
 pub(super) mod tables;
