@@ -296,6 +296,11 @@ pub(crate) fn without_place(reply: &[u8]) -> Vec<u8> {
         Some(at) => &line[at + 2..],
         None => line,
     };
+    // And where a script itself answers with it: `-@user_script: 14: -OOM command not allowed …`
+    let line = match memchr::memmem::find(line, b": -").filter(|_| line.starts_with(b"-@user_script: ")) {
+        Some(at) => &line[at + 2..],
+        None => line,
+    };
     // Since 7.0: `-OOM command not allowed … script: <sha>, on @user_script:14.`
     let end = memchr::memmem::find(line, b" script: ").unwrap_or(line.len());
     [&line[..end], b"\r\n"].concat()
@@ -318,6 +323,8 @@ mod tests {
         let older = b"-ERR Error running script (call to f_ab12): @user_script:14: -OOM command not allowed when used memory > 'maxmemory'.\r\n";
         assert_eq!(without_place(newer), plain);
         assert_eq!(without_place(older), plain);
+        let answered = b"-@user_script: 14: -OOM command not allowed when used memory > 'maxmemory'.\r\n";
+        assert_eq!(without_place(answered), plain);
         assert_eq!(without_place(plain), plain);
         assert_eq!(without_place(b":0\r\n"), b":0\r\n");
     }

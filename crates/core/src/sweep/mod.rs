@@ -338,12 +338,16 @@ impl Sweep {
     }
 }
 
+/// PEXPIRE with NX, where the server has none of it.
+const EXPIRE_ONCE: &[u8] =
+    b"if redis.call('PTTL', KEYS[1]) == -1 then return redis.call('PEXPIRE', KEYS[1], ARGV[1]) end return 0";
+
 /// What has a key go that nothing points to: in some seconds, for readers that were pointed to it just before. Who is told again
-/// meanwhile keeps its time, where the server knows how.
+/// meanwhile keeps its time: walks may follow each other faster than that.
 fn retirement(name: &[u8], env: &Env<'_>) -> Vec<u8> {
     let mut command = Vec::new();
     match env.server.major() {
-        0..7 => write_command(&mut command, &[b"PEXPIRE", name, RETIRE_MS]),
+        0..7 => write_command(&mut command, &[b"EVAL", EXPIRE_ONCE, b"1", name, RETIRE_MS]),
         7.. => write_command(&mut command, &[b"PEXPIRE", name, RETIRE_MS, b"NX"]),
     }
     command

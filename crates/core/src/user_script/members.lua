@@ -18,8 +18,6 @@ local function on_members()
   local is_right = is_whole and count == 2 or names_one and count == 3 or upper == 'HSETNX' and count == 4
     or not (is_whole or names_one or upper == 'HSETNX') and count > 2 and (not has_pairs or count % 2 == 0)
   if not is_right or writes and reads_only then return nil end
-  -- The server may lack it.
-  if upper == 'SMISMEMBER' and not real.REDIS_VERSION_NUM and real.pcall('SMISMEMBER', place[1] .. ':none', '').err then return nil end
   local value, expires_at, failure = read(place)
   if failure then return failure end
   local names, values = {}, {}

@@ -84,7 +84,9 @@ fn said(wire: &mut Wire, words: &[Vec<u8>]) -> String {
 fn hold(plain: &Server, client: &mut Wire) {
     let mut oracle = plain.connect().unwrap();
     call(&mut oracle, "FLUSHALL");
-    for line in CONVERSATION.lines().filter(|line| !line.trim().is_empty()) {
+    // Before Redis 7.0 there is no EVAL_RO.
+    let is_known = |line: &&str| plain.version().major > 6 || !line.contains("EVAL_RO");
+    for line in CONVERSATION.lines().filter(|line| !line.trim().is_empty()).filter(is_known) {
         let words = words(line);
         assert_eq!(said(client, &words), said(&mut oracle, &words), "{}: {}", plain.name(), line.trim());
     }
