@@ -9,6 +9,7 @@ mod command_keys;
 #[cfg(feature = "bench")]
 mod families;
 mod functions;
+mod many_members;
 #[cfg(feature = "bench")]
 mod memory_model;
 mod moved_by_server;
