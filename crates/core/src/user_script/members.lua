@@ -2,12 +2,9 @@
 -- server has to say it: errors, and what it alone draws, counts or compares.
 local function on_members()
   for at = 3, count do
-    local arg = args[at]
-    if type(arg) == 'number' and arg == math.floor(arg) and arg < 1e15 and arg > -1e15 and (arg ~= 0 or 1 / arg > 0) then
-      args[at] = string.format('%.0f', arg)
-    elseif type(arg) ~= 'string' then
-      return nil
-    end
+    local arg = text(args[at])
+    if type(arg) ~= 'string' then return nil end
+    args[at] = arg
   end
   local kind, first = place[7], args[3]
   local is_of_set = is_in(' SADD SREM SISMEMBER SMISMEMBER SCARD SMEMBERS ')

@@ -5,6 +5,11 @@ local function part_of(value, start, stop)
   if stop < 0 then stop = math.max(#value + stop, 0) end
   return string.sub(value, start + 1, stop + 1)
 end
+-- An argument as text: numbers as the server writes them, where it writes all their digits, else false.
+local function text(arg)
+  if type(arg) ~= 'number' then return arg end
+  return arg == math.floor(arg) and arg < 1e15 and arg > -1e15 and (arg ~= 0 or 1 / arg > 0) and string.format('%.0f', arg)
+end
 -- A command on one folded key, where all is as it mostly is; else `{ok = '?'}`, as scripts on fields answer, with nothing done.
 local function ordinary(name, place, count, x, y, ...)
   local field, longest = place[2], place[3]
@@ -31,11 +36,6 @@ local function ordinary(name, place, count, x, y, ...)
     local at = struct.unpack('>I5', expiry) + 1577836800000
     if is_left then at = at - time[1] * 1000 - math.floor(time[2] / 1000) end
     return in_seconds and math.floor((at + 500) / 1000) or at
-  end
-  -- Numbers are as the server writes them, where it writes all their digits.
-  local function text(arg)
-    if type(arg) ~= 'number' then return arg end
-    return arg == math.floor(arg) and arg < 1e15 and arg > -1e15 and (arg ~= 0 or 1 / arg > 0) and string.format('%.0f', arg)
   end
   x, y = text(x), text(y)
   if type(x) ~= 'string' or count > 3 and type(y) ~= 'string' then return {ok = '?'} end

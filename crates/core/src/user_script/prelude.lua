@@ -33,8 +33,9 @@ end
 -- What a script is told by keyfold, at the end of KEYS and ARGV, and doesn't see. In ARGV it is: of each folded key its number
 -- among KEYS, its name, the field, how long what is stored there may be (nothing for a key of its own), a nonce in eight bytes
 -- with what names of spilled values begin with, "set" or "hash" where it is no string, and the number of its spots where it doesn't
--- simply lie in a field; then its spots, six arguments each, the second of which is the number of its physical key among KEYS. Behind all of that: what to
--- answer where keyfold has to read once more, the number of the script's own keys and of its own arguments, and how many
+-- simply lie in a field; then its spots, six arguments each, the second of which is the number of its physical key among KEYS.
+-- Behind all of that: what to answer where keyfold has to read once more, the number of the script's own keys and of its own
+-- arguments, and how many
 -- folded keys there are, below zero where the script may only read.
 do
   local KEYS, ARGV = KEYS, ARGV

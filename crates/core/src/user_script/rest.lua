@@ -159,7 +159,8 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
           local value, expires_at, failure = read(place)
           if not failure and value and not reads_only then
             if place[7] ~= '' then
-              failure = not unpacked(value) and unreadable(place) or fill(shown[place], place[7], value)
+              local names, values = unpacked(value)
+              if names then failure = fill(shown[place], place[7], names, values) else failure = unreadable(place) end
             else
               failure = real.pcall('SET', shown[place], value)
               failure = failure.err and failure

@@ -67,10 +67,8 @@ local function unpacked(packed)
   if not pcall(read) then return nil end
   return names, values
 end
--- Writes it as a server has it, under this name; nothing where that succeeded, else the error.
-local function fill(name, kind, packed)
-  local names, values = unpacked(packed)
-  if not names then return {err = 'ERR keyfold: a field of it expires, which scripts can\'t read; use commands'} end
+-- Writes what was unpacked as a server has it, under this name; nothing where that succeeded, else the error.
+local function fill(name, kind, names, values)
   local step = kind == 'set' and 1 or 2
   for from = 1, #names, 1000 do
     local words = {}
