@@ -126,7 +126,8 @@ fn resume(stage: &Stage, course: Course) -> anyhow::Result<()> {
         }
         thread::sleep(NEXT_TRY);
     }
-    bail!("{TRIES} movers failed, with nothing killed; see {}", stage.dir().join("movers.log").display())
+    let said = stage.movers_last_words()?;
+    bail!("{TRIES} movers failed, with nothing killed; the last ones said:\n{said}")
 }
 
 /// Waits for its end; whether it was content.

@@ -27,6 +27,11 @@ const OTHER_LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { sp
      [[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 16 }\nvalue_limit = 50\n\
      [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { span = 32 }\nvalue_limit = 60\n";
 
+/// What movers say, one behind the other.
+const MOVERS_LOG: &str = "movers.log";
+/// So much of it is shown where they fail.
+const LAST_LINES: usize = 40;
+
 /// How long a keyfold may take to be connected to its server again.
 const SERVED_WITHIN: Duration = Duration::from_secs(10);
 
@@ -94,7 +99,7 @@ impl Stage {
 
     /// A mover, its output behind the others' in one file.
     pub(crate) fn mover(&self, course: Course, max_ops: Option<u64>) -> anyhow::Result<Child> {
-        let log = fs::File::options().create(true).append(true).open(self.dir.join("movers.log"))?;
+        let log = fs::File::options().create(true).append(true).open(self.dir.join(MOVERS_LOG))?;
         let mut command = Command::new(subject::program());
         let layout = match course {
             Course::Fold => Some("layout.toml"),
@@ -188,6 +193,13 @@ impl Stage {
             wire.call(&[b"DEL", key.as_bytes()])?;
         }
         Ok(lost)
+    }
+
+    /// What movers said last.
+    pub(crate) fn movers_last_words(&self) -> anyhow::Result<String> {
+        let log = fs::read_to_string(self.dir.join(MOVERS_LOG))?;
+        let lines: Vec<&str> = log.lines().collect();
+        Ok(lines[lines.len().saturating_sub(LAST_LINES)..].join("\n"))
     }
 
     pub(crate) fn dir(&self) -> &Path {
