@@ -14,9 +14,10 @@ use crate::stage::{Course, Stage};
 
 /// How long one mover may take; longer than it waits for those that are silent.
 const MOVED_WITHIN: Duration = Duration::from_secs(60);
-/// Movers that may fail one after another once nothing is killed any more.
-const TRIES: u32 = 10;
-/// How long until the next: keyfolds put back what was lost, and settle it.
+/// How long movers may fail one after another once nothing is killed any more: keyfolds put back what was lost, and settle it once a walk
+/// of theirs has found no key that was written past it. Where the machine is busy that takes seconds.
+const RESUMED_WITHIN: Duration = Duration::from_secs(60);
+/// How long until the next.
 const NEXT_TRY: Duration = Duration::from_millis(500);
 /// How long a keyfold may fail to start, because the layout is lost and the others have yet to put it back.
 const STARTED_WITHIN: Duration = Duration::from_secs(10);
@@ -120,14 +121,15 @@ fn start_again(stage: &Stage, at: usize) -> anyhow::Result<Subject> {
 
 /// Runs movers until one says that all is moved.
 fn resume(stage: &Stage, course: Course) -> anyhow::Result<()> {
-    for _ in 0..TRIES {
+    let deadline = Instant::now() + RESUMED_WITHIN;
+    while Instant::now() < deadline {
         if wait(&mut stage.mover(course, None)?)? {
             return Ok(());
         }
         thread::sleep(NEXT_TRY);
     }
     let said = stage.movers_last_words()?;
-    bail!("{TRIES} movers failed, with nothing killed; the last ones said:\n{said}")
+    bail!("all movers failed for {} s, with nothing killed; the last ones said:\n{said}", RESUMED_WITHIN.as_secs())
 }
 
 /// Waits for its end; whether it was content.
