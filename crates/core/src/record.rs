@@ -272,7 +272,7 @@ impl SetsAs {
         if dialect.has_listpack_sets() { Self::Sets } else { Self::Hashes }
     }
 
-    fn form(self) -> Form {
+    pub(crate) fn form(self) -> Form {
         match self {
             Self::Sets => Form::Sets,
             Self::Hashes => Form::Hashes,

@@ -139,6 +139,19 @@ fn few(members: u64) -> u64 {
     ((few.log2() * STEPS).round() / STEPS).exp2().round().max(FEWEST_IN_PARTS as f64 + 1.0) as u64
 }
 
+/// A set or hash that looks like this one and is smaller than one of so many members, and how many of it are as large.
+pub fn smaller_like(known: &Collection, members: u64) -> (Collection, f64) {
+    let shapes: Vec<Shape> = match known {
+        Collection::Set(set) => set.iter().map(|member| (ValueShape::of(member), ValueShape::Bytes(0))).collect(),
+        Collection::Hash(hash) => {
+            hash.iter().map(|(name, field)| (ValueShape::of(name), ValueShape::of(&field.value))).collect()
+        }
+    };
+    let smaller = made_up(known.kind(), few(members), &shapes);
+    let times = members as f64 / smaller.len().max(1) as f64;
+    (smaller, times)
+}
+
 /// So many members that look like these.
 fn made_up(kind: CollectionKind, members: u64, shapes: &[Shape]) -> Collection {
     let all = shapes.iter().cycle().zip(0..members);

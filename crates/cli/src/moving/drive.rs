@@ -1,8 +1,8 @@
 //! Drives the core's mover over all databases of a server, or of all primaries of a cluster, until a walk finds nothing more
 //! to move.
 
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{mem, thread};
 
 use anyhow::{Context as _, bail};
 use keyfold_core::cluster::Redirect;
@@ -234,6 +234,7 @@ impl Driver<'_> {
             let moved = mover.moved();
             walked.moved += moved.moved;
             walked.seen += moved.seen;
+            walked.members += moved.members;
             walked.led_elsewhere += moved.led_elsewhere;
             walked.left.extend(moved.left.iter().cloned());
             walked.left_count += moved.left_count;
@@ -257,7 +258,7 @@ impl Driver<'_> {
         let context = Context::new(self.layout, server.version().info());
         let mut others = Others::new();
         let mut wire = Vec::new();
-        let mut shown = 0;
+        let (mut shown, mut members) = (0, 0);
         loop {
             self.check_interrupt().map_err(Hindrance::ForGood)?;
             let mut draw = || self.nonces.draw();
@@ -265,7 +266,7 @@ impl Driver<'_> {
             wire.clear();
             let share = others.are_there(server)?;
             mover.keep_short(share);
-            let Some(count) = mover.next(&env, &mut wire) else { return Ok(()) };
+            let Some(count) = mover.next(&mut env, &mut wire) else { return Ok(()) };
             others.note_own(wire.len());
             let began = Instant::now();
             server.send(&wire, count as u64)?;
@@ -288,7 +289,8 @@ impl Driver<'_> {
             let moved = mover.moved().moved;
             self.telling.progress.advance(usize::try_from(moved - shown).unwrap_or(0));
             self.telling.announcer.advance(moved - shown);
-            self.pace.spend(count as u64 + 6 * (moved - shown));
+            let brought = mem::replace(&mut members, mover.moved().members);
+            self.pace.spend(count as u64 + 6 * (moved - shown) + 2 * (members - brought));
             if share && self.pace.is_free() {
                 // Whoever waits has the server for longer.
                 thread::sleep(took * RESTS);

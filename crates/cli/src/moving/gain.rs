@@ -1,7 +1,7 @@
 //! Whether folding a namespace saves anything. Where its keys are few, or spread over many buckets, each bucket costs more
 //! than it brings together: that is said before anything is moved.
 
-use keyfold_core::collection::{MANY_MEMBERS, MOST_MEMBERS};
+use keyfold_core::collection::MOST_MEMBERS;
 use keyfold_core::layout::Namespace;
 use keyfold_core::record::FEWEST_IN_PARTS;
 use keyfold_report::number::{bytes, count, plural, tenths};
@@ -37,25 +37,17 @@ const NEARLY_ALL: f64 = 0.99;
 /// A limit up to this is proposed: longer values are more than a write should write anew.
 const MOST_WANTED: u64 = 2048;
 
-/// What is to be said of sets and hashes that won't lie in buckets.
+/// What is to be said of sets and hashes that stay, or won't lie in buckets.
 pub(super) fn of_large(namespace: &Namespace, family: &Family) -> Vec<String> {
     let (template, limit) = (&namespace.keys, namespace.value_limit as u64);
     let mut said = Vec::new();
-    if family.too_large > 0 {
+    if family.may_expire > 0 {
         said.push(format!(
-            "{} of {template} have more than {} members and stay as they are: commands on one of them alone go on, and the namespace stays \
-             between its placements, at the price of a second look for each command",
-            plural(family.too_large, "key"),
+            "{} of {template} have more than {} fields and stay as they are, because this server has hashes with fields that expire, and \
+             doesn't say which: commands on them go on, and the namespace stays between its placements, at the price of a second look for \
+             each command",
+            plural(family.may_expire, "key"),
             count(MOST_MEMBERS)
-        ));
-    }
-    if family.large > 0 {
-        said.push(format!(
-            "the server answers nobody else for some tenths of a second while it moves each of {} of {template} with {} members or more \
-             (the largest has {})",
-            plural(family.large, "key"),
-            count(MANY_MEMBERS),
-            count(family.largest)
         ));
     }
     let within = |share| family.packed.quantile(share);

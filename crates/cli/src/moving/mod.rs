@@ -46,12 +46,10 @@ pub(crate) struct Family {
     /// Keys of other types that stay, the first of them.
     pub(crate) others: Vec<(Vec<u8>, String)>,
     pub(crate) other_keys: u64,
-    /// Of sets and hashes, those that are too large to be moved, and stay.
-    pub(crate) too_large: u64,
-    /// Those that move, and have so many members that the server is held up by each.
-    pub(crate) large: u64,
-    /// The most members that one of these has.
-    pub(crate) largest: u64,
+    /// Sets and hashes that have so many members that they are moved in steps.
+    pub(crate) in_steps: u64,
+    /// Hashes of so many fields that they can't be moved as a whole, and stay, as some of these may expire.
+    pub(crate) may_expire: u64,
     /// Of those that were sampled, how long each is packed.
     pub(crate) packed: Sizes,
     /// What is amiss with handmade hashes.

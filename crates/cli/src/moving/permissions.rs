@@ -44,8 +44,20 @@ const COMMANDS: &[&[&str]] = &[
     &["DEL", ADMINISTRATION],
 ];
 /// What is sent besides where sets or hashes are moved.
-const ON_COLLECTIONS: &[&[&str]] =
-    &[&["DUMP", FOLDED], &["SMEMBERS", FOLDED], &["SADD", FOLDED, "member"], &["PEXPIREAT", FOLDED, "2000000000000"]];
+const ON_COLLECTIONS: &[&[&str]] = &[
+    &["DUMP", FOLDED],
+    &["SMEMBERS", FOLDED],
+    &["SCARD", FOLDED],
+    &["SADD", FOLDED, "member"],
+    &["SREM", FOLDED, "member"],
+    &["SRANDMEMBER", FOLDED, "1"],
+    &["HRANDFIELD", FOLDED, "1"],
+    &["HKEYS", FOLDED],
+    &["RENAME", FOLDED, FOLDED],
+    &["PERSIST", FOLDED],
+    &["PEXPIREAT", FOLDED, "2000000000000"],
+    &["INFO", "keyspace"],
+];
 /// What servers from Redis 7.0 on are asked in place of PTTL.
 const PEXPIRETIME: &[&str] = &["PEXPIRETIME", FOLDED];
 

@@ -5,10 +5,12 @@
 
 use std::iter::Sum;
 
-use keyfold_core::collection::{Collection, CollectionKind};
+use keyfold_core::collection::Collection;
+use keyfold_core::collection::parts::HEADER_BYTES;
 use keyfold_core::layout::{Layout, Place};
 use keyfold_core::memory::{BucketCost, Keyspace, Model, Placed, ValueShape};
 use keyfold_core::resp::Reply;
+use keyfold_survey::in_parts::smaller_like;
 
 /// A time whose bytes in a frame are as many as of any other: 2033.
 pub(super) const SOME_TIME_MS: i64 = 2_000_000_000_000;
@@ -40,12 +42,25 @@ impl Sum for Weighed {
     }
 }
 
+/// What sets and hashes of many members take beside fields of buckets, and as how many keys.
+#[derive(Default)]
+struct Large {
+    old_bytes: f64,
+    new_bytes: f64,
+    gone: f64,
+    come: f64,
+}
+
 /// Of one namespace in one database, what was sampled and how much there is.
 pub(super) struct Sample<'m> {
     /// Sampled keys in their old places.
     before: Keyspace<'m>,
     /// The same in their new places.
     after: Placed<'m>,
+    /// What the server takes then.
+    then: &'m Model,
+    /// Sampled sets and hashes of which only some members were read.
+    large: Large,
     sampled_keys: u64,
     all_keys: u64,
     all_buckets: u64,
@@ -55,7 +70,7 @@ impl<'m> Sample<'m> {
     /// On a server that takes memory so now, and so once it has the settings that the layout needs.
     pub(super) fn new(now: &'m Model, then: &'m Model, layout: &'m Layout) -> Self {
         let (before, after) = (Keyspace::new(now), Placed::new(then, layout));
-        Self { before, after, sampled_keys: 0, all_keys: 0, all_buckets: 0 }
+        Self { before, after, then, large: Large::default(), sampled_keys: 0, all_keys: 0, all_buckets: 0 }
     }
 
     /// Counts a key of its own.
@@ -94,21 +109,45 @@ impl<'m> Sample<'m> {
         self.sampled_keys += 1;
     }
 
-    /// Weighs a set or hash of its own that was sampled, by the replies to PTTL and SMEMBERS or HGETALL; how long it is packed.
-    pub(super) fn weigh_own_collection(
+    /// Weighs a set or hash of its own that was sampled, by the reply to PTTL; how long it is packed.
+    pub(super) fn weigh_own_collection(&mut self, key: &[u8], collection: &Collection, ttl: &[u8]) -> u64 {
+        let expires = matches!(Reply::parse(ttl), Ok(Reply::Integer(left)) if left >= 0);
+        self.before.add_collection(key.len() as u64, collection, expires);
+        self.weigh_collection(key, collection, expires.then_some(SOME_TIME_MS));
+        collection.packed().len() as u64
+    }
+
+    /// Weighs a set or hash of which these of so many members were read, and that is in parts or a key of its own.
+    pub(super) fn weigh_large(
         &mut self,
         key: &[u8],
-        kind: CollectionKind,
-        ttl: &[u8],
-        members: &[u8],
-    ) -> Option<u64> {
-        let Ok(Reply::Array(members)) = Reply::parse(members) else { return None };
-        let texts: Vec<Vec<u8>> = members.filter_map(Reply::bytes).map(<[u8]>::to_vec).collect();
-        let collection = Collection::of_texts(kind, texts);
-        let expires = matches!(Reply::parse(ttl), Ok(Reply::Integer(left)) if left >= 0);
-        self.before.add_collection(key.len() as u64, &collection, expires);
-        self.weigh_collection(key, &collection, expires.then_some(SOME_TIME_MS));
-        Some(collection.packed().len() as u64)
+        known: &Collection,
+        members: u64,
+        is_in_parts: bool,
+        expires: bool,
+    ) {
+        let (smaller, times) = smaller_like(known, members);
+        let key_len = key.len() as u64;
+        let cost = |model: &Model, is_in_parts: bool| {
+            let parts = model.parts_cost(key_len, &smaller, u64::MAX).filter(|_| is_in_parts);
+            match parts {
+                Some(parts) => (parts.bytes as f64 * times, parts.keys as f64 * times),
+                None => (model.collection_bytes(key_len, &smaller, expires) as f64 * times, 1.0),
+            }
+        };
+        let will_be_in_parts = self.after.has_bucket_for(key);
+        let (old, new) = (cost(self.before.model(), is_in_parts), cost(self.then, will_be_in_parts));
+        self.large.old_bytes += old.0;
+        self.large.new_bytes += new.0;
+        self.large.come += new.1;
+        if is_in_parts {
+            self.large.gone += old.1;
+        }
+        if will_be_in_parts {
+            // What points there is as long whatever it says.
+            self.after.add(key, &[b'x'; HEADER_BYTES + 8], expires.then_some(SOME_TIME_MS));
+        }
+        self.sampled_keys += 1;
     }
 
     /// What the sample comes to, for all keys.
@@ -117,11 +156,13 @@ impl<'m> Sample<'m> {
         let scale = if self.sampled_keys == 0 { 0.0 } else { self.all_keys as f64 / self.sampled_keys as f64 };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts of keys, positive")]
         let scaled = |count: u64| (count as f64 * scale).round() as u64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of keys, positive")]
+        let [large_gone, large_come] = [self.large.gone, self.large.come].map(|count| (count * scale).round() as u64);
         Weighed {
-            old_bytes: self.before.content_bytes() as f64 * scale,
-            new_bytes: after.content_bytes() as f64 * scale,
-            gone: if self.all_buckets > 0 { self.all_buckets } else { self.all_keys },
-            come: scaled(after.keys()),
+            old_bytes: (self.before.content_bytes() as f64 + self.large.old_bytes) * scale,
+            new_bytes: (after.content_bytes() as f64 + self.large.new_bytes) * scale,
+            gone: large_gone + if self.all_buckets > 0 { self.all_buckets } else { self.all_keys },
+            come: scaled(after.keys()) + large_come,
             expiring_gone: scaled(self.before.expiring()),
             expiring_come: scaled(after.expiring()),
         }

@@ -5,10 +5,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use keyfold_core::collection::{Collection, CollectionKind, MANY_MEMBERS, MOST_MEMBERS};
+use keyfold_core::collection::parts::Header;
+use keyfold_core::collection::{Collection, CollectionKind, MOST_MEMBERS};
+use keyfold_core::exchange::{PARTS_SCRIPT, draw_from_parts_command};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place};
 use keyfold_core::memory::{BucketCost, Model, ValueShape};
+use keyfold_core::mover::MOVED_AT_ONCE;
 use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::Reply;
 use keyfold_core::walk::{BucketWalk, KeyWalk};
@@ -36,6 +39,12 @@ const SLOTS_A_SCAN: u64 = 100;
 const READ_UP_TO_BYTES: u64 = 4096;
 /// The same where a codec will make them shorter, which depends on all of it.
 const CODED_UP_TO_BYTES: u64 = 64 << 10;
+/// Sets and hashes of more members are not read whole: a server answers nobody else meanwhile.
+const READ_WHOLE: u64 = 4096;
+/// Of these so many members are read.
+const READ_OF_LARGE: u64 = 500;
+/// And of those in parts, by a script.
+const DRAWN_FROM_PARTS: u64 = 200;
 
 /// What a survey found.
 #[derive(Debug)]
@@ -95,7 +104,7 @@ pub(crate) fn survey(
     let of_each: Vec<u64> = rounds.iter().map(Round::keys).collect();
     let all: u64 = of_each.iter().sum();
     let mut progress = Progress::new("looked at keys", usize::try_from(all).unwrap_or(usize::MAX));
-    let mut families = BTreeMap::new();
+    let mut families = BTreeMap::<usize, Family>::new();
     // By database: the nodes of a cluster are even, and their tables go by what all of them have.
     let mut found: BTreeMap<u32, (u64, Weighed)> = BTreeMap::new();
     for (server, mut round) in nodes.servers().iter_mut().zip(rounds) {
@@ -119,13 +128,17 @@ pub(crate) fn survey(
     }
     let mut change = Change::default();
     found.values().for_each(|(keys, weighed)| change.add(&model, *keys, weighed));
+    let of_family =
+        |(index, family): (&usize, &Family)| layout.namespaces()[*index].collection().filter(|_| family.in_steps > 0);
+    let mut in_steps: Vec<CollectionKind> = families.iter().filter_map(of_family).collect();
+    in_steps.dedup();
     let servers = of_each.iter().zip(nodes.servers());
     let servers = servers.map(|(keys, server)| {
         let memory = server.info("memory")?;
         let (used_bytes, rss_bytes) = (memory.needed::<u64>("used_memory")?, memory.number("used_memory_rss"));
         #[expect(clippy::cast_possible_truncation, reason = "bytes of a server, far below 2^53")]
         let share = (change.bytes as f64 * (*keys as f64 / all.max(1) as f64)) as i64;
-        let after_bytes = used_bytes.saturating_add_signed(share) + first_uses_bytes(server)?;
+        let after_bytes = used_bytes.saturating_add_signed(share) + first_uses_bytes(server, &in_steps)?;
         Ok(ServerMemory { used_bytes, after_bytes, rss_bytes })
     });
     Ok(Survey { families, servers: servers.collect::<anyhow::Result<_>>()? })
@@ -284,6 +297,13 @@ impl<'m> Look<'_, 'm> {
         is_moved
     }
 
+    /// Whether a hash of the server has a field that expires. Which one is told of no hash as a whole.
+    fn has_expiring_fields(&mut self) -> anyhow::Result<bool> {
+        let text = String::from_utf8_lossy(&self.server.ask::<Vec<u8>>(&[b"INFO", b"keyspace"])?).into_owned();
+        let counts = |name: &str| text.split(name).skip(1).any(|rest| !rest.starts_with('0'));
+        Ok(counts("subexpiry=") || counts("keys_with_volatile_items="))
+    }
+
     /// Members are read once it is known how many there are: a server answers nobody else while it gives very many.
     fn take_own_collections(&mut self, keys: &[(Vec<u8>, Vec<u8>, Moving)]) -> anyhow::Result<()> {
         let kind_of = |moving: &Moving| self.layout.namespace(moving.namespace).collection();
@@ -297,6 +317,8 @@ impl<'m> Look<'_, 'm> {
         let replies = self.ask(&commands)?;
         commands.clear();
         let mut read = Vec::new();
+        let is_large = |reply: &[u8]| read_if::<u64>(reply).is_some_and(|members| members > MOST_MEMBERS);
+        let have_expiring_fields = replies.iter().any(|reply| is_large(reply)) && self.has_expiring_fields()?;
         for ((physical, key, moving, kind), replies) in known.into_iter().zip(replies.chunks(2)) {
             let [of_type, members] = replies else { continue };
             if !self.is_of_type(moving.namespace, key, of_type, kind.name()) {
@@ -304,28 +326,40 @@ impl<'m> Look<'_, 'm> {
             }
             let members = read_if::<u64>(members).unwrap_or(u64::MAX);
             let family = self.families.entry(moving.namespace.0).or_default();
-            if members > MOST_MEMBERS {
+            if kind == CollectionKind::Hash && members > MOST_MEMBERS && have_expiring_fields {
                 family.keys -= 1;
-                family.too_large += 1;
+                family.may_expire += 1;
                 continue;
             }
-            if members >= MANY_MEMBERS {
-                family.large += 1;
-                family.largest = family.largest.max(members);
-            }
+            family.in_steps += u64::from(members > MOVED_AT_ONCE);
             self.sample(moving.namespace).count_own();
             if self.is_sampled(sampled_by(key, moving.new.as_ref())) {
                 commands.push(&[b"PTTL", physical]);
-                commands.push(&[if kind == CollectionKind::Set { b"SMEMBERS" } else { b"HGETALL" }, physical]);
-                read.push((key, moving.namespace, kind));
+                let most = READ_OF_LARGE.to_string();
+                match (kind, members > READ_WHOLE) {
+                    (CollectionKind::Set, false) => commands.push(&[b"SMEMBERS", physical]),
+                    (CollectionKind::Set, true) => commands.push(&[b"SRANDMEMBER", physical, most.as_bytes()]),
+                    (CollectionKind::Hash, false) => commands.push(&[b"HGETALL", physical]),
+                    (CollectionKind::Hash, true) => {
+                        commands.push(&[b"HRANDFIELD", physical, most.as_bytes(), b"WITHVALUES"]);
+                    }
+                }
+                read.push((key, moving.namespace, kind, members));
             }
         }
         let replies = self.ask(&commands)?;
-        for ((key, namespace, kind), replies) in read.into_iter().zip(replies.chunks(2)) {
+        for ((key, namespace, kind, count), replies) in read.into_iter().zip(replies.chunks(2)) {
             let [ttl, members] = replies else { continue };
-            let packed = self.sample(namespace).weigh_own_collection(key, kind, ttl, members);
-            let family = self.families.entry(namespace.0).or_default();
-            packed.into_iter().for_each(|len| family.packed.add(len));
+            let Ok(Reply::Array(texts)) = Reply::parse(members) else { continue };
+            let texts = texts.filter_map(Reply::bytes).map(<[u8]>::to_vec).collect();
+            let collection = Collection::of_texts(kind, texts);
+            if count > READ_WHOLE {
+                let expires = matches!(Reply::parse(ttl), Ok(Reply::Integer(left)) if left >= 0);
+                self.sample(namespace).weigh_large(key, &collection, count, false, expires);
+                continue;
+            }
+            let packed = self.sample(namespace).weigh_own_collection(key, &collection, ttl);
+            self.families.entry(namespace.0).or_default().packed.add(packed);
         }
         Ok(())
     }
@@ -354,6 +388,35 @@ impl<'m> Look<'_, 'm> {
         for ((namespace, name), fields) in sampled.iter().zip(&all).filter(|(_, fields)| !fields.is_empty()) {
             self.weigh_bucket(*namespace, name, fields);
             self.count_bucket(*namespace, fields.len() as u64);
+        }
+        let own = sampled.iter().zip(&all).filter(|((_, name), _)| self.layout.packing_in(name).is_none());
+        let in_parts = own.flat_map(|((namespace, name), fields)| {
+            let parts = fields.iter().filter_map(|(field, stored)| Some((field, parts_of(stored)?)));
+            parts.map(|(field, parts)| (*namespace, name.as_slice(), field.as_slice(), parts))
+        });
+        self.weigh_parts(&in_parts.collect::<Vec<_>>())
+    }
+
+    /// Weighs sets and hashes in parts, of each of which some members are read.
+    fn weigh_parts(&mut self, all: &[(NamespaceIndex, &[u8], &[u8], InParts)]) -> anyhow::Result<()> {
+        if all.is_empty() {
+            return Ok(());
+        }
+        let mut commands = Commands::default();
+        commands.push(&[b"SCRIPT", b"LOAD", PARTS_SCRIPT.as_bytes()]);
+        for (_, bucket, field, InParts { kind, .. }) in all {
+            let draw = draw_from_parts_command(bucket, field, *kind, DRAWN_FROM_PARTS).unwrap_or_default();
+            commands.push(&draw.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+        let replies = self.ask(&commands)?;
+        for ((namespace, bucket, field, InParts { kind, members, expires }), reply) in all.iter().zip(&replies[1..]) {
+            // It may have become small or gone meanwhile.
+            let Ok(Reply::Array(texts)) = Reply::parse(reply) else { continue };
+            let Some(key) = self.layout.key_of(*namespace, bucket, field) else { continue };
+            let known = Collection::of_texts(*kind, texts.filter_map(Reply::bytes).map(<[u8]>::to_vec).collect());
+            self.sample(*namespace).weigh_large(&key, &known, *members, true, *expires);
+            let family = self.families.entry(namespace.0).or_default();
+            family.in_steps += u64::from(*members > MOVED_AT_ONCE);
         }
         Ok(())
     }
@@ -398,6 +461,10 @@ impl<'m> Look<'_, 'm> {
                 self.families.entry(namespace.0).or_default().hashes.note_no_key(packing, name, field);
                 continue;
             };
+            if packing.is_none() && parts_of(stored).is_some() {
+                // Weighed by some of its members.
+                continue;
+            }
             let read = read_stored(packing, self.layout.namespace(namespace), &key, stored);
             let Some((value, expires_at_ms)) = read else { continue };
             let is_packed = self.layout.namespace(namespace).collection().is_some();
@@ -434,6 +501,20 @@ impl<'m> Look<'_, 'm> {
     }
 }
 
+/// A set or hash in parts.
+struct InParts {
+    kind: CollectionKind,
+    members: u64,
+    expires: bool,
+}
+
+/// What a field that points to parts says of them.
+fn parts_of(stored: &[u8]) -> Option<InParts> {
+    let Frame { body: Body::Parts { header, .. }, expires_at_ms } = Frame::decode(stored).ok()? else { return None };
+    let header = Header::decode(header)?;
+    Some(InParts { kind: header.form.kind(), members: header.len(), expires: expires_at_ms.is_some() })
+}
+
 /// A value of a bucket, and a time where it expires; none where it can't be read.
 fn read_stored(
     packing: Option<Packing>,
@@ -447,7 +528,7 @@ fn read_stored(
     let frame = Frame::decode(stored).ok()?;
     let value = match frame.body {
         // The spilled value itself stays outside of buckets on both sides.
-        Body::Spill { .. } | Body::Parts { .. } => Vec::new(),
+        Body::Spill { .. } => Vec::new(),
         _ => namespace.decode(key, &frame, None).ok()??.into_owned(),
     };
     Some((value, frame.expires_at_ms.map(|_| SOME_TIME_MS)))

@@ -29,9 +29,6 @@ pub(crate) use vocabulary::{packed_fields, unlisted_len};
 /// second: one that has more is for the server's own commands alone.
 pub const MOST_MEMBERS: u64 = 1 << 18;
 
-/// From so many on that takes longer than most clients expect of a server, so that who moves them is told.
-pub const MANY_MEMBERS: u64 = 1 << 15;
-
 crate::named! {
     /// Which type a collection is of, by the name TYPE gives.
     pub enum CollectionKind {

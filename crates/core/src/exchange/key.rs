@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use smallvec::{SmallVec, smallvec};
 
 use crate::codec;
-use crate::collection::parts::Header;
+use crate::collection::parts::{Header, Remainder};
 use crate::collection::{Collection, CollectionKind};
 use crate::exchange::parts::{self, InParts};
 use crate::exchange::reply_kind::Refusal;
@@ -114,7 +114,7 @@ impl Spot {
     }
 
     /// When what lies there expires, where its frame says so and not the server.
-    pub(super) fn framed_until(&self) -> Option<i64> {
+    pub(crate) fn framed_until(&self) -> Option<i64> {
         self.frame()?.expires_at_ms
     }
 
@@ -155,6 +155,20 @@ impl Spot {
         match self.frame()?.body {
             Body::Parts { header, .. } if self.is_large() => Header::decode(header),
             _ => None,
+        }
+    }
+
+    /// Whether it points to parts with more members than this, or with a remainder.
+    pub(super) fn is_in_parts_of_more(&self, most: u64) -> bool {
+        let Some(Body::Parts { header, .. }) = self.frame().map(|frame| frame.body) else { return false };
+        Header::decode(header).is_some_and(|header| header.len() > most || header.remainder != Remainder::None)
+    }
+
+    /// Of which type a set or hash is that lies there and was left unread for its members, or as it is moved in steps.
+    pub(crate) fn unread_members(&self) -> Option<CollectionKind> {
+        match &self.found {
+            Found::TooMany { kind, .. } => CollectionKind::of_name(kind),
+            _ => self.unread_header().map(|header| header.form.kind()),
         }
     }
 

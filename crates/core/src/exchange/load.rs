@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
 use crate::admin::scratch_key;
-use crate::collection::CollectionKind;
-use crate::command::{self, Flags};
+use crate::collection::{CollectionKind, MOST_MEMBERS};
+use crate::command::{self, Flags, Id};
 use crate::exchange::Env;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Found, Key, Spilled, Spot};
-use crate::exchange::native_collection::Reading;
+use crate::exchange::native_collection::{FEW_MEMBERS, Reading};
 use crate::exchange::parts;
 use crate::exchange::reply_kind::Refusal;
 use crate::layout::{Evict, Located, spill_name};
@@ -61,6 +61,8 @@ pub(crate) struct Load {
     sparing: bool,
     /// And so are collections in parts.
     sparing_parts: bool,
+    /// And these at any rate, where they have more members.
+    most_members: Option<u64>,
     /// How often all was read again, to be of one moment.
     moments: u32,
     /// What was left unread is being read after all.
@@ -101,6 +103,7 @@ impl Load {
             watched: false,
             sparing: false,
             sparing_parts: false,
+            most_members: None,
             moments: 0,
             reads_rest: false,
             taken_for_strings: false,
@@ -158,25 +161,38 @@ impl Load {
         self
     }
 
-    /// The same for a command that only reads: of one key that is being moved the members are left unread, if they lie under its own
-    /// name and are many.
+    /// The same, where sets and hashes of more members than this are left unread wherever they lie, and those that are being moved in steps.
+    pub(crate) fn sparing_members(mut self, most: u64) -> Self {
+        self.most_members = Some(most);
+        self.reading.most = most;
+        self
+    }
+
+    /// The same for a command that makes no other type of its key: of one that is being moved the members are left unread, if they lie under
+    /// its own name and are many.
     pub(crate) fn sparing_own(mut self, args: &[&[u8]]) -> Self {
-        let only_reads =
-            || command::table().resolve(args).is_some_and(|command| command.flags.contains(Flags::READONLY));
-        self.reading.is_of_few = matches!(&self.keys[..], [key] if key.is_moving()) && only_reads();
+        let may_be_left = || {
+            command::table().resolve(args).is_some_and(|command| {
+                command.flags.contains(Flags::READONLY) || command.members.is_some() || keeps_type(command.id)
+            })
+        };
+        if matches!(&self.keys[..], [key] if key.is_moving()) && may_be_left() {
+            self.reading.most = FEW_MEMBERS;
+        }
         self
     }
 
     /// Of which type the only key is, where it is being moved and lies under its own name, and more than so many members weren't read.
     pub(crate) fn unread_own(&self) -> Option<(&Key, CollectionKind, u64)> {
         let [key] = &self.keys[..] else { return None };
-        Some((key, key.unread_own()?, self.reading.most()))
+        Some((key, key.unread_own()?, self.reading.most))
     }
 
     /// Reads all anew, and those members too that were left unread; with the number of replies to come. None where none were that
     /// may be read.
     pub(crate) fn send_with_own(&mut self, wire: &mut Vec<u8>) -> Option<u32> {
-        mem::take(&mut self.reading.is_of_few).then(|| self.send(wire))
+        let is_of_few = mem::replace(&mut self.reading.most, MOST_MEMBERS) < MOST_MEMBERS;
+        is_of_few.then(|| self.send(wire))
     }
 
     /// Whether a spilled value of this key is left unread where it is large. A collection is worked on whole.
@@ -343,7 +359,7 @@ impl Load {
 
     /// Reads the spilled values that were pointed to, where there are any.
     fn read_spills(&mut self, wire: &mut Vec<u8>) -> Loading {
-        let (mut commands, mut left) = (Commands::default(), Vec::new());
+        let (mut commands, mut left, mut large) = (Commands::default(), Vec::new(), Vec::new());
         // Whoever needs them all says so.
         let spares_parts = self.sparing_parts && !self.reads_rest;
         for (index, key) in self.keys.iter().enumerate() {
@@ -354,6 +370,8 @@ impl Load {
                 if let (Some(_), Some(place)) = (spot.parts(), &spot.place) {
                     if spares_parts {
                         left.push((index, at));
+                    } else if self.most_members.is_some_and(|most| spot.is_in_parts_of_more(most)) {
+                        large.push((index, at));
                     } else {
                         parts::send_all(place, spot.stored().unwrap_or_default(), &mut commands);
                         self.spills.push((index, at));
@@ -375,6 +393,9 @@ impl Load {
                     self.spills.push((index, at));
                 }
             }
+        }
+        for (key, spot) in large {
+            self.keys[key].spots[spot].leave_unread();
         }
         for (key, spot) in left {
             let found = &mut self.keys[key].spots[spot];
@@ -466,6 +487,11 @@ fn may_be_evicted(key: &Key, spot: usize, env: &Env<'_>) -> bool {
     let Some(place) = &key.spots[spot].place else { return false };
     let leaves = env.layout.namespace(place.namespace).evictable.which != Evict::Never;
     env.is_followed && env.cache.is_some() && leaves && !key.is_moving()
+}
+
+/// Whether such a command on one key leaves its type as it is, or nothing of it.
+fn keeps_type(command: Id) -> bool {
+    matches!(command, Id::Expire | Id::Pexpire | Id::Expireat | Id::Pexpireat | Id::Persist | Id::Del | Id::Unlink)
 }
 
 /// Stands in for the reply to TYPE where it wasn't asked.

@@ -75,7 +75,10 @@ pub(crate) use look_at_many::LookAtMany;
 pub(crate) use native_first::NativeFirst;
 use outcome::Outcome;
 pub(crate) use parts::{CALL as PARTS_CALL, PartsCall, SHARED_WORDS};
-pub use parts::{InParts, PARTS_SCRIPT, find_in_parts_command, read_parts, read_parts_command};
+pub use parts::{
+    InParts, PARTS_SCRIPT, draw_from_parts_command, find_in_parts_command, read_parts, read_parts_command,
+};
+pub(crate) use parts::{send_drain, send_fill};
 pub(crate) use parts_attempt::PartsAttempt;
 pub(crate) use reply_kind::{Refusal, ReplyKind};
 pub use retire::{RETIRE_MS, goes_at_once};

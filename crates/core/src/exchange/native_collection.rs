@@ -20,9 +20,9 @@ const COMMAND: &str = include_str!("native_command.lua");
 /// What that script answers where it has done nothing.
 pub(super) const NOT_THERE: &[u8] = b"+?\r\n";
 
-/// While its key is being moved, one of more members is looked at by the server: to read it for each command takes too long. What is
-/// written goes to where it is moved to, and all the rest with it, once: else nobody might ever find a moment to move it in.
-const FEW_MEMBERS: u64 = 512;
+/// While its key is being moved, one of more members is the server's affair: to read it for each command takes too long. The mover need not
+/// find a moment in which nobody writes it, as it becomes part of what it is moved to at once.
+pub(super) const FEW_MEMBERS: u64 = 512;
 
 /// Words of a command that a script hands on: Lua takes some thousands at once.
 const MOST_WORDS: usize = 4000;
@@ -37,26 +37,21 @@ pub(super) struct Reading {
     pub(super) has_pexpiretime: bool,
     /// HPEXPIRETIME.
     pub(super) has_field_expiry: bool,
-    /// Of those in the server's own form only small ones are read.
-    pub(super) is_of_few: bool,
+    /// One that has more members is not read.
+    pub(super) most: u64,
 }
 
 impl Reading {
     pub(super) fn of(env: &Env<'_>) -> Self {
         let has_field_expiry = env.dialect().server_has(Since::HASH_FIELD_EXPIRY);
-        Self { has_pexpiretime: env.server.major() >= 7, has_field_expiry, is_of_few: false }
-    }
-
-    /// One that has more members is not read.
-    pub(super) fn most(self) -> u64 {
-        if self.is_of_few { FEW_MEMBERS } else { MOST_MEMBERS }
+        Self { has_pexpiretime: env.server.major() >= 7, has_field_expiry, most: MOST_MEMBERS }
     }
 
     /// Asks for a key with all that it holds.
     pub(super) fn send(self, name: &[u8], commands: &mut Commands) {
         let expiry: &[u8] = if self.has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" };
         let fields: &[u8] = if self.has_field_expiry { b"1" } else { b"0" };
-        let most = self.most().to_string();
+        let most = self.most.to_string();
         commands.push(&[b"EVAL", READ.as_bytes(), b"1", name, expiry, fields, most.as_bytes()]);
     }
 

@@ -106,6 +106,7 @@ pub(crate) fn plan_writes(
             return Err(failure(logical, "it was written without being read"));
         };
         match held {
+            Held::Unread(unread) if unread.origin == *logical && transfer::lies_in_former_parts(key) => {}
             Held::Unread(_) => plan_removals(&mut writes, key, &key.spots()[1..]),
             Held::String(entry) if let Some((place, stored)) = with_another_expiry(key, entry) => {
                 env.note_expiry(place, entry.expires_at_ms);

@@ -45,6 +45,10 @@ pub(crate) fn of<'k>(keys: &ByName<'k>, space: &Space, key: &'k Key, unread: &Un
     let origin = *keys.get(unread.origin.as_slice())?;
     let source = origin.spots().iter().find(|spot| spot.is_stored())?;
     let stays = origin.logical == key.logical && std::ptr::eq(source, here);
+    if origin.logical == key.logical && lies_in_former_parts(key) {
+        let stored = source.stored_with_expiry(unread.expires_at_ms)?;
+        return Some(Transfer::Restamp { place: source.bucket()?, stored });
+    }
     if stays {
         return match here.bucket() {
             Some(place) => Some(Transfer::Restamp { place, stored: here.stored_with_expiry(unread.expires_at_ms)? }),
@@ -67,6 +71,12 @@ pub(crate) fn of<'k>(keys: &ByName<'k>, space: &Space, key: &'k Key, unread: &Un
         Some(to) if to.kind.is_bucket() => is_readable_there.then_some(Transfer::Spill { from, to, slot }),
         to => (slot.is_none() && to.as_ref().is_none_or(|to| to.kind.is_raw())).then_some(Transfer::Own { from }),
     }
+}
+
+/// Whether a key lies in parts where it is being moved away from, and nowhere else: the mover brings it away, in steps.
+pub(crate) fn lies_in_former_parts(key: &Key) -> bool {
+    let mut stored = key.spots().iter().enumerate().filter(|(_, spot)| spot.is_stored());
+    matches!((stored.next(), stored.next()), (Some((1.., spot)), None) if spot.unread_header().is_some())
 }
 
 /// Adds what brings every unread value to the keys that hold it now.

@@ -277,9 +277,12 @@ impl Work {
     /// What answers a command on the members of one collection in parts without reading it whole; none where there is no such way.
     fn in_parts(&self, env: &mut Env<'_>, wire: &mut Vec<u8>) -> Option<InParts> {
         let [key] = self.load.keys() else { return None };
-        let [spot] = key.spots() else { return None };
+        let mut stored = key.spots().iter().enumerate().filter(|(_, spot)| spot.is_stored());
+        let (Some((at, spot)), None) = (stored.next(), stored.next()) else { return None };
         let (header, nonce) = (spot.unread_header()?, spot.parts()?);
-        env.stats.in_parts().note(&key.logical, nonce);
+        if !key.is_moving() {
+            env.stats.in_parts().note(&key.logical, nonce);
+        }
         // What has expired is worked out, and what is published of it isn't known beforehand.
         let is_there = matches!(self.space.held(&key.logical), Held::Unread(_));
         if !is_there || self.notices.is_some() {
@@ -288,7 +291,7 @@ impl Work {
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
         parts::count_of(&args, &header).map(InParts::Count).or_else(|| {
             PartsCall::start(&args, spot.bucket()?, nonce, spot.stored()?, self.protocol, env, wire)
-                .map(|call| InParts::Sent(Box::new(call)))
+                .map(|call| InParts::Sent(Box::new(call.in_former_place(at > 0))))
         })
     }
 

@@ -37,10 +37,14 @@ impl Keyspace<'_> {
 }
 
 impl Placed<'_> {
+    /// Whether a set or hash lies in a bucket.
+    pub fn has_bucket_for(&self, key: &[u8]) -> bool {
+        self.layout().locate(key).place().is_some_and(|place| place.kind.collection().is_some())
+    }
+
     /// Counts a set or hash, in a bucket or under its own name.
     pub fn add_collection(&mut self, key: &[u8], collection: &Collection, expires_at_ms: Option<i64>) {
-        let place = self.layout().locate(key).place();
-        match place.is_some_and(|place| place.kind.collection().is_some()) {
+        match self.has_bucket_for(key) {
             true => self.add(key, &collection.packed(), expires_at_ms),
             false => self.add_own_collection(key, collection, expires_at_ms.is_some()),
         }

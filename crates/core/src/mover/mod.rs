@@ -17,13 +17,17 @@
 //!                                                └─▶ old places read ──▶ compare and set ─▶ moved
 //!                                                                              ▲     │ changed meanwhile
 //!                                                         both places read ────┴─◀───┘
+//!                                                                │ a set or hash of many members
+//!                                                                └─▶ moved in steps
 //! ```
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | `direct` | keys that one script reads in their old places and writes in their new ones |
+//! | `large` | sets and hashes of many members, which are moved in steps |
 
 mod direct;
+mod large;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
@@ -34,11 +38,15 @@ use crate::exchange::key::Key;
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::{CompareAndSet, Env, Refusal, in_calls, store};
 use crate::layout::{Located, NAMES_PATTERN, NamespaceIndex, Physical};
+use crate::placement::name::PartName;
 use crate::resp::Reply;
 use crate::slot::Slot;
 use crate::string::{Collected, Entry, Held};
 use crate::walk::{BucketWalk, KeyWalk};
 use direct::{Call, Direct, Outcome};
+use large::{LargeOnes, Step};
+
+pub use large::MOVED_AT_ONCE;
 
 /// Keys read in one batch, at the most.
 const KEYS_AT_ONCE: usize = 512;
@@ -54,6 +62,9 @@ const BUCKETS_AT_ONCE: usize = 8;
 
 /// Keys moved by one call of the script: a server answers nobody else while it runs.
 const KEYS_A_CALL: usize = 32;
+
+/// What the names of remainders match, of collections that were being moved in steps.
+const REMAINDERS_PATTERN: &[u8] = b"~*|*r";
 
 /// Keys that stay are listed up to so many; the rest is counted.
 const LISTED: usize = 1000;
@@ -76,6 +87,8 @@ pub struct Moved {
     pub left: Vec<(Vec<u8>, Left)>,
     /// How many stay.
     pub left_count: u64,
+    /// Members of sets and hashes that were moved in steps, as far as they went.
+    pub members: u64,
     /// Keys and buckets that another node has, or that are on their way to one: they are not looked at.
     pub led_elsewhere: u64,
 }
@@ -104,7 +117,11 @@ enum Sent {
     Nothing,
     Names,
     Buckets(Vec<BucketWalk>),
-    Keys(Load),
+    Keys(Box<Load>),
+    /// A step of a set or hash of many members.
+    Large,
+    /// Whose a remainder is.
+    Owner,
     /// Keys that the server moves by itself, oldest first.
     Direct(VecDeque<Call>),
     /// Calls of the script, each with the keys it moves; before them perhaps the reply that loads the script.
@@ -128,14 +145,22 @@ enum Task {
 pub struct Mover {
     task: Task,
     names: KeyWalk,
+    /// Behind it: what is left of an earlier move, where the walk before didn't come by its names.
+    remainders: Option<KeyWalk>,
     buckets: Vec<BucketWalk>,
     /// How many of them the next batch has.
     buckets_at_once: usize,
     keys: Vec<Vec<u8>>,
     /// Keys that the server may move by itself.
     direct: Direct,
+    /// Sets and hashes of many members.
+    large: LargeOnes,
     /// Keys that are looked at once more, in both places.
     again: Vec<Vec<u8>>,
+    /// The same, which are moved as a whole whatever their size.
+    whole: Vec<Vec<u8>>,
+    /// What is being read is such a key.
+    is_whole: bool,
     /// How many keys the next batch has.
     keys_at_once: usize,
     /// Keys that are ready to be moved.
@@ -163,14 +188,20 @@ impl Mover {
     }
 
     fn with_task(task: Task, pattern: &[u8]) -> Self {
+        let walk = || KeyWalk::new(KEYS_AT_ONCE as u64);
+        let sees_all = task != Task::Move || pattern == b"*" || pattern == NAMES_PATTERN;
         Self {
             task,
-            names: KeyWalk::new(KEYS_AT_ONCE as u64).matching(pattern),
+            names: walk().matching(pattern),
+            remainders: (!sees_all).then(|| walk().matching(REMAINDERS_PATTERN)),
             buckets: Vec::new(),
             buckets_at_once: 1,
             keys: Vec::new(),
             direct: Direct::new(),
+            large: LargeOnes::new(),
             again: Vec::new(),
+            whole: Vec::new(),
+            is_whole: false,
             keys_at_once: KEYS_AT_ONCE / 8,
             groups: Vec::new(),
             sent: Sent::Nothing,
@@ -192,6 +223,7 @@ impl Mover {
     /// Has the next batches be short ones, where others use the server too.
     pub fn keep_short(&mut self, short: bool) {
         self.direct.keep_short(short);
+        self.large.keep_short(short);
         self.names.in_steps_of(if short { SLOTS_A_SHORT_SCAN } else { KEYS_AT_ONCE } as u64);
     }
 
@@ -201,13 +233,21 @@ impl Mover {
     }
 
     /// Writes the next batch of commands; how many replies they have, none at the end of the walk.
-    pub fn next(&mut self, env: &Env<'_>, wire: &mut Vec<u8>) -> Option<usize> {
+    pub fn next(&mut self, env: &mut Env<'_>, wire: &mut Vec<u8>) -> Option<usize> {
         if let Some((commands, replies)) = self.more.take() {
             wire.extend(commands);
             return Some(replies as usize);
         }
         if !self.groups.is_empty() {
             return Some(self.send_moves(wire));
+        }
+        if self.large.send(env, wire) {
+            self.sent = Sent::Large;
+            return Some(1);
+        }
+        if self.large.ask_owner(wire) {
+            self.sent = Sent::Owner;
+            return Some(1);
         }
         if self.direct.is_full()
             && let Some(replies) = self.send_direct(env, wire)
@@ -218,14 +258,21 @@ impl Mover {
             let keys = self.keys.split_off(self.keys.len().saturating_sub(self.keys_at_once));
             let names = keys.iter().map(Vec::as_slice);
             let load = match self.task {
-                Task::Move => Load::of_old_places(env, names),
-                Task::Recode(_) => Load::new(env, names).apart(),
+                Task::Move => Load::of_old_places(env, names).sparing_members(MOVED_AT_ONCE),
+                // No codec writes what lies in parts.
+                Task::Recode(_) => Load::new(env, names).apart().sparing_members(0),
             };
             return Some(self.send_load(load, wire));
         }
         if !self.again.is_empty() {
             let keys = self.again.split_off(self.again.len().saturating_sub(self.keys_at_once));
-            return Some(self.send_load(Load::new(env, keys.iter().map(Vec::as_slice)).apart(), wire));
+            let load = Load::new(env, keys.iter().map(Vec::as_slice)).apart().sparing_members(MOVED_AT_ONCE);
+            return Some(self.send_load(load, wire));
+        }
+        if let Some(key) = self.whole.pop() {
+            let replies = self.send_load(Load::new(env, [key.as_slice()].into_iter()).apart(), wire);
+            self.is_whole = true;
+            return Some(replies);
         }
         if !self.buckets.is_empty() {
             let buckets = self.buckets.split_off(self.buckets.len().saturating_sub(self.buckets_at_once));
@@ -233,6 +280,12 @@ impl Mover {
             let replies = buckets.len();
             self.sent = Sent::Buckets(buckets);
             return Some(replies);
+        }
+        if self.names.is_over()
+            && let Some(remainders) = self.remainders.take()
+            && env.layout.moving().any(|namespace| namespace.collection().is_some())
+        {
+            self.names = remainders;
         }
         let Some(replies) = self.names.send(wire) else { return self.send_direct(env, wire) };
         self.sent = Sent::Names;
@@ -258,7 +311,8 @@ impl Mover {
     /// What is read need not be of one moment: the script checks all of it once more.
     fn send_load(&mut self, mut load: Load, wire: &mut Vec<u8>) -> usize {
         let replies = load.send(wire);
-        self.sent = Sent::Keys(load);
+        self.sent = Sent::Keys(Box::new(load));
+        self.is_whole = false;
         replies as usize
     }
 
@@ -300,6 +354,8 @@ impl Mover {
                 buckets.into_iter().zip(replies).try_for_each(|(bucket, raw)| self.take_fields(bucket, raw, env))
             }
             Sent::Keys(load) => self.take_keys(load, replies, env),
+            Sent::Large => replies.iter().try_for_each(|raw| self.take_large(raw)),
+            Sent::Owner => replies.iter().try_for_each(|raw| self.large.take_owner(raw, env)),
             Sent::Direct(mut calls) => {
                 let ([answer], Some(call)) = (replies, calls.pop_front()) else { return Err(UNEXPECTED.to_owned()) };
                 if !calls.is_empty() {
@@ -338,6 +394,29 @@ impl Mover {
             self.moved.moved += moved;
             self.keys.extend(keys);
         }
+        Ok(())
+    }
+
+    fn take_large(&mut self, raw: &[u8]) -> Result<(), String> {
+        if self.is_led_elsewhere(raw) {
+            self.large.leave();
+            self.moved.led_elsewhere += 1;
+            return Ok(());
+        }
+        match self.large.handle_reply(raw)? {
+            Step::More | Step::Nothing => {}
+            Step::Moved => {
+                self.moved.found += 1;
+                self.moved.moved += 1;
+            }
+            Step::Again(key) => self.again.push(key),
+            Step::Whole(key) => self.whole.push(key),
+            Step::Stays(key, why) => {
+                self.moved.found += 1;
+                self.leave(&key, why);
+            }
+        }
+        self.moved.members = self.large.members;
         Ok(())
     }
 
@@ -381,6 +460,9 @@ impl Mover {
                 Physical::Bucket(namespace) if self.concerns(namespace, name, env) => {
                     self.buckets.push(BucketWalk::new(namespace, name));
                 }
+                Physical::Part { nonce, name: PartName::Remainder, .. } if self.task == Task::Move => {
+                    self.large.take_remainder(name, nonce);
+                }
                 _ => {}
             }
         }
@@ -423,7 +505,7 @@ impl Mover {
         Ok(())
     }
 
-    fn take_keys(&mut self, mut load: Load, replies: &[Vec<u8>], env: &mut Env<'_>) -> Result<(), String> {
+    fn take_keys(&mut self, mut load: Box<Load>, replies: &[Vec<u8>], env: &mut Env<'_>) -> Result<(), String> {
         let mut wire = Vec::new();
         self.keys_at_once = at_once(replies, load.keys().len(), KEYS_AT_ONCE);
         if self.leave_what_is_elsewhere(&load, replies) {
@@ -494,6 +576,11 @@ impl Mover {
             self.again.push(key.logical.clone());
             return Ok(());
         }
+        if let Some(kind) = old.unread_members()
+            && !self.is_whole
+        {
+            return self.plan_steps(key, kind, env);
+        }
         self.moved.found += 1;
         if let Ok(held) = &held
             && let Some(kind) = another_type(key, held)
@@ -536,6 +623,28 @@ impl Mover {
             }
             pushed => pushed,
         }
+    }
+
+    /// Has a set or hash of many members moved in steps.
+    fn plan_steps(&mut self, key: &Key, kind: CollectionKind, env: &mut Env<'_>) -> Result<(), String> {
+        let [new, old] = key.spots() else { return Ok(()) };
+        let is_over = old.framed_until().is_some_and(|at| at < env.now_ms);
+        if is_over {
+            // Its parts are nobody's without it.
+            self.moved.found += 1;
+            self.moved.expired += 1;
+            return self.push(key, &Held::Nothing, old.framed_until(), env);
+        }
+        if key.collection() != Some(kind) {
+            self.moved.found += 1;
+            self.leave(&key.logical, Left::OtherType(kind.name().to_owned()));
+        } else if new.is_stored() {
+            self.moved.found += 1;
+            self.leave(&key.logical, Left::InBoth);
+        } else {
+            self.large.take(&key.logical, kind, old.parts(), env);
+        }
+        Ok(())
     }
 
     /// Has a key written with what it holds, if that hasn't changed, and if the server too has it for expired.

@@ -227,7 +227,12 @@ pub enum PartName {
     Directory(Class),
     /// A part of a class, by its number.
     Part(Class, u64),
+    /// Members that are in no part, while the collection is moved.
+    Remainder,
 }
+
+/// What its name ends with.
+const REMAINDER: u8 = b'r';
 
 impl PartName {
     /// Appends it to a name that ends with the mark.
@@ -240,6 +245,7 @@ impl PartName {
                 out.push(class.letter());
                 out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
             }
+            Self::Remainder => out.push(REMAINDER),
         }
     }
 
@@ -249,6 +255,9 @@ impl PartName {
         let is_hex = nonce.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
         let nonce = u64::from_str_radix(std::str::from_utf8(nonce).ok().filter(|_| is_hex)?, 16).ok()?;
         let Some((letter, number)) = rest.split_first() else { return Some((nonce, Self::Owner)) };
+        if rest == [REMAINDER] {
+            return Some((nonce, Self::Remainder));
+        }
         let class = Class::with_letter(*letter)?;
         if number.is_empty() {
             return Some((nonce, Self::Directory(class)));

@@ -88,6 +88,7 @@ impl OrphanParts {
         }
         // A directory that can't be read leaves those that were come by.
         names.extend(self.names.iter().filter(|name| is_part(name)).cloned());
+        names.push(self.name(PartName::Remainder));
         removals.parts = names.iter().map(|name| retirement(name, env)).collect();
         let last = Class::ALL.map(|class| self.name(PartName::Directory(class))).into_iter();
         removals.last = last.chain([self.name(PartName::Owner)]).map(|name| retirement(&name, env)).collect();

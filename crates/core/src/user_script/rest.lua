@@ -52,7 +52,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if failure or not kind then return nil, nil, failure end
     if kind == 0 then return body, expires_at end
     if kind == 1 and #body > 0 and #body < 9 then return decimal(body), expires_at end
-    if kind == 2 and #body == 33 then
+    if kind == 2 and #body == 34 then
       return nil, nil, refusal(place, 'it is too large for scripts; use commands instead of a script')
     end
     if kind == 2 and #body == 8 then

@@ -96,7 +96,7 @@ fn run_mover(layout: &Layout, server: &Server) -> Moved {
         };
         let mut env = context.env(1_800_000_000_000, &mut nonces);
         let mut commands = Vec::new();
-        let Some(count) = mover.next(&env, &mut commands) else { return mover.moved().clone() };
+        let Some(count) = mover.next(&mut env, &mut commands) else { return mover.moved().clone() };
         let mut batches = vec![count];
         while batches.len() < 3 && mover.next_ahead(&env, &mut commands) {
             batches.push(1);

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use keyfold_core::codec::LARGE_SLOT;
-use keyfold_core::collection::parts::{Class, Directory, Header};
+use keyfold_core::collection::parts::{Class, Directory, Header, Remainder};
 use keyfold_core::collection::{Collection, CollectionKind, Field};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, Place, spill_name};
@@ -273,7 +273,23 @@ fn explain_parts(
         return Ok(());
     };
     report.text("type", header.form.kind().name());
-    report.add(members_of(header.form.kind()), count(header.len()), header.len());
+    let mut members = header.len();
+    if header.remainder != Remainder::None {
+        let counting: &[u8] = if header.form.kind() == CollectionKind::Set { b"SCARD" } else { b"HLEN" };
+        let name = part_name(place.origin, nonce, PartName::Remainder);
+        let rest: u64 = server.ask(&[counting, &name])?;
+        members += rest;
+        let course = if header.remainder == Remainder::Drains { "still" } else { "again" };
+        report.add(
+            "not in parts",
+            format!(
+                "{} {course}, while it is moved in steps: `keyfold fold` and `keyfold unfold` go on with it",
+                count(rest)
+            ),
+            rest,
+        );
+    }
+    report.add(members_of(header.form.kind()), count(members), members);
     for (class, size) in Class::ALL.into_iter().zip(header.classes).filter(|(_, size)| size.count > 0) {
         let what = match class {
             Class::Integers => "of integers",

@@ -7,9 +7,9 @@ use std::time::Duration;
 use keyfold_testkit::cluster::{Cluster, Failover, Options, key_in, slot_of};
 use keyfold_testkit::load::{Client, Counters, Held, Load};
 use keyfold_testkit::servers::{each, newest_and_others};
-use keyfold_testkit::{Subject, found};
+use keyfold_testkit::{Subject, Value, Wire, found};
 
-use super::cluster_stage::{ClusterStage, LAYOUT, OTHER_LAYOUT, assert_same_keys};
+use super::cluster_stage::{ClusterStage, Keyspace, LAYOUT, OTHER_LAYOUT, assert_same_keys};
 use super::proxies::check;
 use super::stage::finish;
 
@@ -199,4 +199,65 @@ fn a_move_is_not_settled_before_all_replicas_have_it() {
     stage.fold(LAYOUT, &[]).assert_code(0);
     stage.unfold(&["--clean"]).assert_code(0);
     assert_same_keys(&before, &stage.keyspace(), "set back");
+}
+
+/// Sets of many members are moved in steps. The slots of some are moved to other nodes when the mover was killed half-way.
+#[test]
+fn large_sets_that_are_half_way_go_with_their_slots() {
+    const SETS: u64 = 6;
+    const MEMBERS: usize = 3000;
+    let stage = ClusterStage::start(&found().pop().unwrap(), &Options::default());
+    let keys: Vec<String> = (1..=SETS).map(|id| format!("tags:{id}")).collect();
+    let mut client = stage.cluster.client();
+    let mut ask = |words: &[&str]| {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        client.call(words[1], &words).unwrap()
+    };
+    for (key, first) in keys.iter().flat_map(|key| (0..MEMBERS).step_by(500).map(move |first| (key, first))) {
+        let members: Vec<String> = (first..first + 500).map(|number| format!("{key}-{number}")).collect();
+        ask(&[&["SADD", key], &members.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat());
+    }
+    let before = stage.keyspace();
+    let layout = "cluster = true\n[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { count = 1 }\n";
+    let half_way = || stage.own_keys().into_iter().filter(|name| name.ends_with('r') && name.contains('|')).count();
+    let mut killed = stage.begin_fold(layout, &["--max-ops", "5000"]);
+    while half_way() == 0 {
+        assert!(killed.try_wait().unwrap().is_none(), "it ended before it was seen half-way");
+    }
+    thread::sleep(Duration::from_millis(300));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_ne!(half_way(), 0);
+    for key in &keys {
+        let owner = stage.cluster.owner(slot_of(key.as_bytes())).unwrap();
+        let target = stage.cluster.primaries().unwrap().into_iter().find(|node| *node != owner).unwrap();
+        let resharding = stage.cluster.begin_reshard(slot_of(key.as_bytes()), target).unwrap();
+        stage.cluster.move_keys(resharding, usize::MAX).unwrap();
+        stage.cluster.finish_reshard(resharding).unwrap();
+    }
+    let proxy = Subject::before_cluster(&stage.cluster).unwrap();
+    let mut client = Wire::connect(proxy.address()).unwrap();
+    let mut seen = |words: &[&str]| client.ask(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>()).unwrap();
+    let mut check = |what: &str| {
+        for key in &keys {
+            let [first, last] = [0, MEMBERS - 1].map(|number| format!("{key}-{number}"));
+            assert_eq!(seen(&["SCARD", key]), Value::Integer(MEMBERS as i64), "{what}: {key}");
+            assert_eq!(seen(&["SADD", key, &first, &last, "new"]), Value::Integer(1), "{what}: {key}");
+            assert_eq!(seen(&["SREM", key, "new", "never"]), Value::Integer(1), "{what}: {key}");
+            let Value::Array(all) = seen(&["SMEMBERS", key]) else { panic!("{what}: SMEMBERS answers an array") };
+            assert_eq!(all.len(), MEMBERS, "{what}: {key}");
+        }
+    };
+    check("half-way");
+    stage.fold(layout, &[]).assert_code(0);
+    assert_eq!(half_way(), 0);
+    check("folded");
+    stage.verify();
+    stage.unfold(&["--clean"]).assert_code(0);
+    drop(proxy);
+    let names = |keyspace: &Keyspace| keyspace.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&stage.keyspace()), names(&before));
+    for key in &keys {
+        assert_eq!(format!("{:?}", ask(&["SCARD", key])), format!("{:?}", Value::Integer(MEMBERS as i64)), "{key}");
+    }
 }

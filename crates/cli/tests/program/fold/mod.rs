@@ -6,6 +6,7 @@ mod cluster_stage;
 mod codecs;
 mod collections;
 mod interrupted;
+mod large;
 mod limits;
 mod past;
 mod proxies;

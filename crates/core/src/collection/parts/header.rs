@@ -1,7 +1,7 @@
 //! What stands in a bucket's field for a collection in parts, behind the nonce.
 //!
 //! ```text
-//! version (6)   form (1)   of integers, texts and outliers each: depth of the directory (1), members (5)
+//! version (6)   form (1)   of integers, texts and outliers each: depth of the directory (1), members (5)   remainder (1)
 //! ```
 //! All numbers are big-endian. The version is another after each change, so that whoever compares headers sees it.
 
@@ -57,6 +57,22 @@ pub struct ClassSize {
     pub count: u64,
 }
 
+/// Members that lie in no part yet, or no longer, as the collection is being moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Remainder {
+    /// There are none.
+    #[default]
+    None,
+    /// They come into parts, step by step.
+    Drains,
+    /// Those in parts come there, step by step, and what is new at once.
+    Fills,
+}
+
+impl Remainder {
+    const ALL: [Self; 3] = [Self::None, Self::Drains, Self::Fills];
+}
+
 /// The header of a collection in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -66,23 +82,25 @@ pub struct Header {
     pub form: Form,
     /// By class, in their order.
     pub classes: [ClassSize; 3],
+    /// Whether that isn't all.
+    pub remainder: Remainder,
 }
 
 /// Its bytes.
-pub const HEADER_BYTES: usize = 25;
+pub const HEADER_BYTES: usize = 26;
 
 impl Header {
     /// One of nothing.
     pub fn new(form: Form) -> Self {
-        Self { version: 0, form, classes: [ClassSize::default(); 3] }
+        Self { version: 0, form, classes: [ClassSize::default(); 3], remainder: Remainder::None }
     }
 
-    /// How many members there are.
+    /// How many members there are in parts.
     pub fn len(&self) -> u64 {
         self.classes.iter().map(|class| class.count).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are none in parts.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -96,6 +114,7 @@ impl Header {
             out[0] = size.depth;
             out[1..].copy_from_slice(&size.count.to_be_bytes()[3..]);
         }
+        bytes[HEADER_BYTES - 1] = self.remainder as u8;
         bytes
     }
 
@@ -108,7 +127,8 @@ impl Header {
         for (size, from) in classes.iter_mut().zip(bytes[7..].chunks_exact(6)) {
             *size = ClassSize { depth: from[0], count: number(&from[1..]) };
         }
-        Some(Self { version: number(&bytes[..6]), form, classes })
+        let remainder = *Remainder::ALL.get(usize::from(bytes[HEADER_BYTES - 1]))?;
+        Some(Self { version: number(&bytes[..6]), form, classes, remainder })
     }
 }
 
@@ -120,9 +140,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_comes_back(version in 0_u64..1 << 48, form in 0_usize..3, depths: [u8; 3], counts in [0_u64..1 << 40, 0_u64..1 << 40, 0_u64..1 << 40]) {
+        fn a_header_comes_back(version in 0_u64..1 << 48, form in 0_usize..3, depths: [u8; 3], counts in [0_u64..1 << 40, 0_u64..1 << 40, 0_u64..1 << 40], remainder in 0_usize..3) {
             let size = |at: usize| ClassSize { depth: depths[at], count: counts[at] };
-            let header = Header { version, form: Form::ALL[form], classes: [0, 1, 2].map(size) };
+            let header = Header { version, form: Form::ALL[form], classes: [0, 1, 2].map(size), remainder: Remainder::ALL[remainder] };
             prop_assert_eq!(Header::decode(&header.encode()), Some(header));
         }
 

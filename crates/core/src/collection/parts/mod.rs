@@ -6,6 +6,7 @@
 //! ~{stem}|{nonce}                the logical key
 //! ~{stem}|{nonce}{class}         the class's directory: for each end of a hash how many bits of it tell parts apart
 //! ~{stem}|{nonce}{class}{part}   a part: members whose hashes end in the same bits
+//! ~{stem}|{nonce}r               the remainder: members that are in no part, while the collection is moved
 //! ```
 //!
 //! A member's *class* says with which others it lies, so that none unpacks a part: integers, which a set packs as such; other
@@ -13,6 +14,9 @@
 //! end, and by how many these are. Where a part is full it is halved by one bit more, so that the fullest is bounded; its
 //! neighbours stay as they are, and the directory says how deep each lies. The hash is SHA-1 of the nonce and the member, which
 //! servers' scripts have, and nobody who chooses members can choose where they come to lie.
+//!
+//! One of very many members is moved in steps (crates/core/src/mover/large.rs): as it is, it becomes the *remainder* of a collection in
+//! parts by one RENAME, and its members go over some at a time; or those in parts become the remainder, and that the key.
 //!
 //! No name of a part has its key in it: a key is renamed, expires or goes by one step on its header, however many parts it has.
 //! What no header points to any more the sweep collects.
@@ -22,7 +26,7 @@ mod header;
 
 use super::{Collection, Field};
 pub use directory::Directory;
-pub use header::{ClassSize, Form, HEADER_BYTES, Header};
+pub use header::{ClassSize, Form, HEADER_BYTES, Header, Remainder};
 
 /// With which others a member lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

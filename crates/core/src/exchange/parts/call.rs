@@ -5,10 +5,10 @@ use smallvec::SmallVec;
 use crate::collection::CollectionKind;
 use crate::collection::parts::{Limits, class_of};
 use crate::command::{self, Flags};
-use crate::exchange::parts::{DAMAGED, HINTED, MOST_MEMBERS, Parts, SCRIPT, UNSURE, WHY_DAMAGED, begin};
+use crate::exchange::parts::{DAMAGED, HINTED, MOST_MEMBERS, Parts, SCRIPT, UNSURE, WHY_DAMAGED, begin, counted_by};
 use crate::exchange::script::without_place;
 use crate::exchange::{Effect, Env, Io, ReplyKind, Step, done, fail, failure};
-use crate::layout::Place;
+use crate::layout::{Located, Place};
 use crate::members::Excerpt;
 use crate::number::parse_integer;
 use crate::record::part_head;
@@ -105,6 +105,8 @@ pub(crate) struct PartsCall {
     seen: Vec<u8>,
     /// Of which parts it was told where members lie.
     nonce: u64,
+    /// It lies where it is being moved away from.
+    is_in_former_place: bool,
     reading: Reading,
 }
 
@@ -218,11 +220,15 @@ fn is_short(words: usize) -> bool {
 }
 
 /// What the script is asked for by a command; none where it is to be worked out.
-fn asked(args: &[&[u8]], kind: CollectionKind, nonce: u64, env: &mut Env<'_>) -> Option<Asked> {
+fn asked(args: &[&[u8]], kind: CollectionKind, nonce: u64, seen: &[u8], env: &mut Env<'_>) -> Option<Asked> {
     let command = command::table().lookup(args[0])?;
     if let Some(excerpt) = Excerpt::read(command.name, kind, &Call { args, dialect: env.dialect() }) {
         let (what, words) = excerpt_of(&excerpt, || (env.nonces)());
         return Some(Asked::with(what, words, Reading::Excerpt(excerpt)));
+    }
+    // As long as its header wasn't seen, that may say it all.
+    if counted_by(args) == Some(kind) && args.len() == 2 && !seen.is_empty() {
+        return Some(Asked::with("COUNT", Vec::new(), Reading::As(ReplyKind::Integer)));
     }
     match Listing::of(command.name) {
         Some((of, listing)) => (of == kind).then(|| Asked::with("ALL", listing.words(), Reading::All(listing))),
@@ -243,13 +249,27 @@ impl PartsCall {
         wire: &mut Vec<u8>,
     ) -> Option<Self> {
         let kind = place.kind.collection()?;
-        let asked = asked(args, kind, nonce, env)?;
+        let asked = asked(args, kind, nonce, seen, env)?;
         let writes = command::table().lookup(args[0])?.flags.contains(Flags::WRITE);
         let seen = if writes { Vec::new() } else { seen.to_vec() };
         let owned = args.iter().map(|arg| Word::from_slice(arg)).collect();
-        let call = Self { args: owned, kind, protocol, seen, nonce, reading: asked.reading.clone() };
+        let call = Self {
+            args: owned,
+            kind,
+            protocol,
+            seen,
+            nonce,
+            is_in_former_place: false,
+            reading: asked.reading.clone(),
+        };
         call.send(&asked, args, place, [b"EVALSHA", SCRIPT.sha], wire);
         Some(call)
+    }
+
+    /// The same, where that place is one that the key is being moved away from.
+    pub(crate) fn in_former_place(mut self, is_former: bool) -> Self {
+        self.is_in_former_place = is_former;
+        self
     }
 
     /// Whether a command's call may be joined to another on the same key.
@@ -318,8 +338,11 @@ impl PartsCall {
     /// Sends it once more, with the script's text.
     fn send_with_text(&self, env: &mut Env<'_>, wire: &mut Vec<u8>) -> Option<()> {
         let args = self.args();
-        let place = env.layout.locate(args[1]).place()?;
-        let asked = asked(&args, self.kind, self.nonce, env)?;
+        let place = match env.layout.locate(args[1]) {
+            Located::Moving(moving) if self.is_in_former_place => moving.old?,
+            located => located.place()?,
+        };
+        let asked = asked(&args, self.kind, self.nonce, &self.seen, env)?;
         self.send(&asked, &args, &place, [b"EVAL", SCRIPT.source.as_bytes()], wire);
         Some(())
     }

@@ -14,6 +14,8 @@
 //! | SRANDMEMBER, HRANDFIELD | `DRAW` | |
 //! | SSCAN, HSCAN | `WALK` | |
 //! | SMEMBERS, HGETALL, HKEYS, HVALS; what works on all members | `ALL` | |
+//! | SCARD, HLEN, where the header doesn't say it | `COUNT` | |
+//! | for a mover: to bring members out of the remainder, and there | `DRAIN`, `FILL` | |
 //!
 //! A command goes to the script once its header was seen, or at once where the key was found in parts before. What the script
 //! declines is worked out, as if there were none. Hints say in which part a member lies, as far as that was learned from answers before
@@ -23,7 +25,7 @@
 
 use std::sync::LazyLock;
 
-use crate::collection::parts::{Header, Limits};
+use crate::collection::parts::{Header, Limits, Remainder};
 use crate::collection::{Collection, CollectionKind};
 use crate::command;
 use crate::exchange::batch::Commands;
@@ -31,7 +33,7 @@ use crate::exchange::script::Script;
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Place};
 use crate::record::{FEWEST_IN_PARTS, part_head};
-use crate::resp::{Elements, Reply};
+use crate::resp::{Elements, Reply, write_command};
 
 mod call;
 
@@ -40,10 +42,10 @@ pub(crate) use call::PartsCall;
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"10b612eea043f8cb018421c124ac48cdf9ea65da" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"9e07d12ef231a96090676e45daddc366dc2af701" };
 
 /// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n10b612eea043f8cb018421c124ac48cdf9ea65da\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n9e07d12ef231a96090676e45daddc366dc2af701\r\n";
 
 /// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
 /// [`begin`] writes behind it.
@@ -91,14 +93,19 @@ fn ask_for_all<'a>(bucket: &'a [u8], field: &'a [u8], head: &'a [u8], seen: &'a 
     args
 }
 
-/// The answer of SCARD or HLEN by a header; none for other commands, and for the other type's.
+/// The answer of SCARD or HLEN by a header; none for other commands, for the other type's, and where members lie elsewhere too.
 pub(super) fn count_of(args: &[&[u8]], header: &Header) -> Option<i64> {
-    let kind = match command::table().lookup(args[0])?.name {
-        "scard" => CollectionKind::Set,
-        "hlen" => CollectionKind::Hash,
-        _ => return None,
-    };
-    (kind == header.form.kind()).then(|| i64::try_from(header.len()).unwrap_or(i64::MAX))
+    let is_whole = header.remainder == Remainder::None;
+    (is_whole && counted_by(args) == Some(header.form.kind())).then(|| i64::try_from(header.len()).unwrap_or(i64::MAX))
+}
+
+/// Of which type a command counts the members, where it is SCARD or HLEN.
+fn counted_by(args: &[&[u8]]) -> Option<CollectionKind> {
+    match command::table().lookup(args[0])?.name {
+        "scard" => Some(CollectionKind::Set),
+        "hlen" => Some(CollectionKind::Hash),
+        _ => None,
+    }
 }
 
 /// Asks for all members of the collection in this place, where this was stored.
@@ -114,6 +121,25 @@ pub fn read_parts_command(bucket: &[u8], field: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(args.into_iter().map(<[u8]>::to_vec).collect())
 }
 
+/// A call that brings up to so many members of the remainder to where they belong. It answers how many are left.
+pub(crate) fn send_drain(place: &Place, most: u64, is_known: bool, wire: &mut Vec<u8>) {
+    send_move(place, is_known, &[b"DRAIN", b"1", most.to_string().as_bytes()], wire);
+}
+
+/// A call that brings so many members out of their parts, and some more, from this place in their directory on. It answers where it goes
+/// on, and how many are left.
+pub(crate) fn send_fill(place: &Place, most: u64, position: u64, is_known: bool, wire: &mut Vec<u8>) {
+    let [most, position] = [most, position].map(|number| number.to_string());
+    send_move(place, is_known, &[b"FILL", b"2", most.as_bytes(), position.as_bytes()], wire);
+}
+
+fn send_move(place: &Place, is_known: bool, words: &[&[u8]], wire: &mut Vec<u8>) {
+    let head = part_head(place.origin);
+    let script: [&[u8]; 2] = if is_known { [b"EVALSHA", SCRIPT.sha] } else { [b"EVAL", SCRIPT.source.as_bytes()] };
+    let begun = begin(&place.physical, &place.field, &head, false, b"", b"");
+    write_command(wire, &[&script[..], &begun, words].concat());
+}
+
 /// The text of the script on members in parts, for tools that call it by its hash.
 pub const PARTS_SCRIPT: &str = SCRIPT.source;
 
@@ -124,6 +150,17 @@ pub fn find_in_parts_command(bucket: &[u8], field: &[u8], member: &[u8]) -> Opti
     let mut args: Vec<&[u8]> = vec![b"EVALSHA", SCRIPT.sha];
     args.extend(begin(bucket, field, &head, false, b"", b""));
     args.extend([&b"HAS"[..], b"1", member]);
+    Some(args.into_iter().map(<[u8]>::to_vec).collect())
+}
+
+/// The command that draws so many members, or fields with their values, of the collection in parts in this field of a bucket, some of them
+/// perhaps more than once, for tools; the server has to have the script.
+pub fn draw_from_parts_command(bucket: &[u8], field: &[u8], kind: CollectionKind, count: u64) -> Option<Vec<Vec<u8>>> {
+    let (head, count) = (part_head(Layout::origin_of(bucket)?), count.to_string());
+    let with_values: &[u8] = if kind == CollectionKind::Hash { b"1" } else { b"0" };
+    let mut args: Vec<&[u8]> = vec![b"EVALSHA", SCRIPT.sha];
+    args.extend(begin(bucket, field, &head, false, b"", b""));
+    args.extend([&b"DRAW"[..], b"4", b"1", count.as_bytes(), b"1", with_values]);
     Some(args.into_iter().map(<[u8]>::to_vec).collect())
 }
 
@@ -169,7 +206,7 @@ impl<'a> Parts<'a> {
             Ok(Frame { body: Body::Parts { header, .. }, .. }) => Header::decode(header)?,
             _ => return None,
         };
-        let (mut parts, mut is_by_header) = (Vec::with_capacity(found.len()), true);
+        let (mut parts, mut is_by_header) = (Vec::with_capacity(found.len()), header.remainder == Remainder::None);
         for part in found {
             match part {
                 Reply::Integer(count) => {
@@ -211,7 +248,6 @@ pub fn read_parts(reply: Reply<'_>, kind: CollectionKind) -> Option<InParts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::write_command;
 
     #[test]
     fn the_hash_is_the_scripts() {

@@ -19,7 +19,7 @@ local unsure, damaged = {ok = '?'}, {ok = 'damaged'}
 local function nonce_at(frame)
   local tag = frame and string.byte(frame)
   local at = tag == 8 and 2 or tag == 9 and 7 or tag == 10 and 10
-  return at and #frame == at + 32 and at
+  return at and #frame == at + 33 and at
 end
 local stored, was_replaced = call('HGET', bucket, field), false
 local at = nonce_at(stored)
@@ -45,8 +45,8 @@ if string.byte(base, 2) == 123 then
     return {err = 'TRYAGAIN keyfold: a large set or hash waits while its slot moves'}
   end
 end
-local version, form, integers_depth, integer_count, texts_depth, text_count, outliers_depth, outlier_count =
-  struct.unpack('>I6c1BI5BI5BI5', stored, at + 8)
+local version, form, integers_depth, integer_count, texts_depth, text_count, outliers_depth, outlier_count, course =
+  struct.unpack('>I6c1BI5BI5BI5B', stored, at + 8)
 local is_hash = form == 'F'
 if was_replaced then
   -- What has no owner any more, or will soon have none, may be gone in part.
@@ -62,7 +62,15 @@ local integers = class('i', integers_depth, integer_count, tonumber(argv[5]), no
 local texts = class('t', texts_depth, text_count, tonumber(argv[6]), form == 'S')
 local outliers = class('o', outliers_depth, outlier_count, tonumber(argv[6]), not is_hash)
 local changed = false
-local function total() return integers.count + texts.count + outliers.count end
+-- Members that lie in no part while the collection is moved. They come into parts, or else those in parts come there.
+local drains, fills = 1, 2
+local remainder
+local function with_remainder()
+  local name = base .. 'r'
+  remainder = {name = name, is_set = not is_hash, count = call(is_hash and 'HLEN' or 'SCARD', name)}
+end
+if course > 0 or was_replaced and call('EXISTS', base .. 'r') == 1 then with_remainder() end
+local function total() return integers.count + texts.count + outliers.count + (remainder and remainder.count or 0) end
 local function size_of(of, part) return call(of.is_set and 'SCARD' or 'HLEN', part) end
 
 -- What goes by the directories, which tell of each hash in which part it lies.
@@ -102,6 +110,7 @@ local function by_directories()
 
   -- The part that a text belongs to, how deep it lies, and the text's hash.
   local function part_of(of, text)
+    if of == remainder then return of.name end
     local hash, depth = hash_of(text), 0
     if of.count > 0 then depth = depth_at(of, hash % 2 ^ of.depth) end
     return part_name(of, depth, hash % 2 ^ depth), depth, hash
@@ -175,6 +184,10 @@ local function by_directories()
   -- Counts that a part has so many more members than before.
   local function count(of, more, part, depth, hash)
     if more == 0 then return end
+    if of == remainder then
+      of.count, changed = of.count + more, true
+      return
+    end
     if of.count == 0 then
       call('SET', of.directory, '\0')
       of.depth = 0
@@ -211,6 +224,7 @@ local function by_directories()
 
   -- The class and the part in which a member or a field lies; those in which it would lie where it is nowhere.
   local function find(text)
+    if remainder and is_in(remainder, remainder.name, text) then return remainder, remainder.name end
     local of = class_of(text)
     local part = part_of(of, text)
     if is_hash and of == texts and outliers.count > 0 and not (of.count > 0 and is_in(of, part, text)) then
@@ -223,6 +237,9 @@ local function by_directories()
   -- What walks and draws have: seldom asked for.
   local function excerpt(what, first)
     local total = total()
+    -- Where walks go on that are to come to all parts anew, and in the remainder: before parts, or behind them. That is where what was
+    -- seen there or in parts may no longer come to.
+    local parts_anew, remainder_first, remainder_last = 2 ^ 24, 2 ^ 48, 2 ^ 49
     -- A number's last bits, the other way round.
     local function reversed(number, bits)
       local result = 0
@@ -259,6 +276,12 @@ local function by_directories()
     -- members. None where that comes to nothing, as parts are damaged.
     local function draw()
       local drawn, of = math.random() * total, outliers
+      if remainder then
+        if drawn < remainder.count then
+          return call(is_hash and 'HRANDFIELD' or 'SRANDMEMBER', remainder.name), remainder, remainder.name
+        end
+        drawn = drawn - remainder.count
+      end
       if drawn < integers.count then of = integers elseif drawn < integers.count + texts.count then of = texts end
       if of.count == 0 then return end
       for _ = 1, 2000 do
@@ -299,9 +322,23 @@ local function by_directories()
       end
     else
       local from, wanted, with_values = tonumber(argv[first]), tonumber(argv[first + 1]), argv[first + 2] == '1'
+      if remainder and (from >= remainder_first or from == 0 and course == drains) then
+        local after = from >= remainder_last and remainder_last or remainder_first
+        local cursor = string.format('%.0f', math.max(from - after, 0))
+        local page = call(is_hash and 'HSCAN' or 'SSCAN', remainder.name, cursor, 'COUNT', wanted)
+        for index = 1, #page[2], is_hash and 2 or 1 do
+          answer[#answer + 1] = page[2][index]
+          if with_values then answer[#answer + 1] = page[2][index + 1] end
+        end
+        local at_end = after == remainder_last and 0 or parts_anew
+        table.insert(answer, 1, string.format('%.0f', page[1] == '0' and at_end or after + page[1]))
+        return answer
+      end
+      if from >= parts_anew then from = 0 end
       local classes, lead = {integers, texts, outliers}, texts
       for _, of in ipairs(classes) do lead = of.count > lead.count and of or lead end
-      answer[1] = '0'
+      answer[1] = course == fills and string.format('%.0f', remainder_last) or '0'
+      if lead.count == 0 then from = 2 ^ 24 end
       while from < 2 ^ 24 and #answer <= wanted * (with_values and 2 or 1) do
         local _, _, to = part_at(lead, from)
         for _, of in ipairs(classes) do
@@ -318,11 +355,77 @@ local function by_directories()
   local function set_field(name, value, only_new)
     local to = class_of(name, value)
     local from, part = find(name)
-    if not (from.count > 0 and is_in(from, part, name)) then return add(to, name, value) end
+    if not (from.count > 0 and is_in(from, part, name)) then return add(course == fills and remainder or to, name, value) end
     if only_new then return 0 end
+    if from == remainder then to = remainder end
     local _, failed = add(to, name, value)
     if from ~= to and not failed then remove(from, name) end
     return 0, failed
+  end
+
+  -- The same of a member of a set.
+  local function add_member(text)
+    if remainder then
+      local of, part = find(text)
+      if of.count > 0 and is_in(of, part, text) then return 0 end
+      if course == fills then return add(remainder, text) end
+    end
+    return add(class_of(text), text)
+  end
+
+  -- Brings so many members of the remainder to where they belong; how many are left, and the server's error where it takes none. Without
+  -- a remainder nothing is left to be done.
+  local function drain(most)
+    if not remainder then return unsure end
+    local some, names = {}, {}
+    if remainder.count > 0 then
+      some = is_hash and call('HRANDFIELD', remainder.name, most, 'WITHVALUES') or call('SRANDMEMBER', remainder.name, most)
+    end
+    for index = 1, #some, is_hash and 2 or 1 do
+      local text, value = some[index], is_hash and some[index + 1] or nil
+      local _, failed = add(class_of(text, value), text, value)
+      if failed then return 0, failed end
+      names[#names + 1] = text
+    end
+    if #names > 0 then call(is_hash and 'HDEL' or 'SREM', remainder.name, unpack(names)) end
+    remainder.count = remainder.count - #names
+    course, changed = remainder.count > 0 and drains or 0, true
+    return remainder.count
+  end
+
+  -- Brings so many members and some more from their parts to the remainder, from this place in the first directory on; where it goes on,
+  -- and how many are left.
+  local function fill(most, position)
+    if not remainder then with_remainder() end
+    local brought = 0
+    for _, of in ipairs({integers, texts, outliers}) do
+      local directory = of.count > 0 and call('GET', of.directory) or ''
+      for index = position, #directory - 1 do
+        local depth = string.byte(directory, index + 1)
+        local part = part_name(of, depth, index)
+        local all = index < 2 ^ depth and (is_hash and all_of or names_of)(of, part) or {}
+        if #all > 0 then
+          local failed = redis.pcall(is_hash and 'HSET' or 'SADD', remainder.name, unpack(all))
+          if type(failed) == 'table' then return failed end
+          course, changed = fills, true
+          call('DEL', part)
+          local count = #all / (is_hash and 2 or 1)
+          of.count, brought = of.count - count, brought + count
+          if of.count == 0 then
+            call('DEL', of.directory)
+            of.depth = 0
+            break
+          elseif brought >= most then
+            return {index + 1, total() - remainder.count}
+          end
+        end
+      end
+      -- What is left in parts that were joined behind this place is come to by the next round.
+      if of.count > 0 then return {0, total() - remainder.count} end
+      position = 0
+    end
+    course, changed = fills, true
+    return {0, 0}
   end
 
   -- What is to be read of a member or field.
@@ -335,6 +438,7 @@ local function by_directories()
 
   -- The end of the name of the part in which a text lies, or would lie with this value.
   local function hint_of(text, value)
+    if remainder then return end
     local of = value and class_of(text, value) or find(text)
     return string.sub(part_of(of, text), #argv[3] + 1)
   end
@@ -343,6 +447,7 @@ local function by_directories()
     local of, part = find(name)
     local _, depth, hash = part_of(of, name)
     local is_new = not (of.count > 0 and is_in(of, part, name))
+    if is_new and course == fills then of, part = remainder, remainder.name end
     local answer = redis.pcall(what, part, name, by)
     if type(answer) == 'table' and answer.err then return nil, answer end
     -- As a text: Lua hasn't all integers exactly. The part may be another one after it.
@@ -368,6 +473,9 @@ local function by_directories()
         end
       end
     end
+    if remainder and remainder.count > 0 then
+      answer[#answer + 1] = call(half or is_hash and 'HGETALL' or 'SMEMBERS', remainder.name)
+    end
     return answer
   end
 
@@ -375,9 +483,9 @@ local function by_directories()
     are_damaged = is_damaged(integers) or is_damaged(texts) or is_damaged(outliers),
     add = function(text, value)
       if value then return set_field(text, value) end
-      return add(class_of(text), text)
+      return add_member(text)
     end,
-    count = count, excerpt = excerpt, hint_of = hint_of, increment = increment, list = list, part_of = part_of, read = read,
+    count = count, drain = drain, excerpt = excerpt, fill = fill, hint_of = hint_of, increment = increment, list = list, part_of = part_of, read = read,
     remove = function(text) return remove(find(text), text) end, set_field = set_field,
   }
   return directories
@@ -458,7 +566,7 @@ end
 
 -- What a hint begins with. Of what was replaced parts are left, and aren't right any more.
 local hinted_class = {}
-if argv[9] == nonce and not was_replaced then
+if argv[9] == nonce and not was_replaced and not remainder then
   hinted_class[105], hinted_class[116], hinted_class[111] = integers, texts, outliers
 end
 
@@ -533,6 +641,13 @@ local function without_hints(what, first, final)
     return all.list(argv[first], final > first and argv[final])
   elseif what == 'DRAW' or what == 'TAKE' or what == 'WALK' then
     return all.excerpt(what, first)
+  elseif what == 'COUNT' then
+    return total()
+  elseif what == 'DRAIN' then
+    answer, failed = all.drain(argv[first])
+    if failed then return failed end
+  elseif what == 'FILL' then
+    return all.fill(tonumber(argv[first]), tonumber(argv[first + 1]))
   else
     return unsure
   end
@@ -569,7 +684,7 @@ repeat
   answers[#answers + 1] = answer
 until word > last
 if changed then
-  call('HSET', bucket, field, string.sub(stored, 1, at + 7) .. struct.pack('>I6c1BI5BI5BI5', (version + 1) % 2 ^ 48, form,
-    integers.depth, integers.count, texts.depth, texts.count, outliers.depth, outliers.count))
+  call('HSET', bucket, field, string.sub(stored, 1, at + 7) .. struct.pack('>I6c1BI5BI5BI5B', (version + 1) % 2 ^ 48, form,
+    integers.depth, integers.count, texts.depth, texts.count, outliers.depth, outliers.count, course))
 end
 return answers[2] ~= nil and answers or answers[1]

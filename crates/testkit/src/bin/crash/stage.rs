@@ -289,9 +289,14 @@ impl Record {
     }
 }
 
-/// Numbers that are in a collection besides, of which some have so many that they are folded into parts.
+/// Numbers that are in a collection besides, of which some have so many that they are folded into parts, and few that they are moved in
+/// steps.
 fn large(id: u64) -> std::ops::Range<u64> {
-    if id % 60 < 6 { 0..300 } else { 0..0 }
+    match id {
+        0..6 => 0..6000,
+        _ if id % 60 < 6 => 0..300,
+        _ => 0..0,
+    }
 }
 
 fn send(wire: &mut Wire, args: &[Vec<u8>]) -> Result<(), WireError> {

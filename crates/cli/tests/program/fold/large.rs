@@ -1,0 +1,272 @@
+//! Sets and hashes of many members are moved in steps: what clients see half-way, and what becomes of it when a mover dies there.
+
+use std::collections::BTreeSet;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use keyfold_testkit::random::Random;
+use keyfold_testkit::{Server, Subject, Value, Wire, found};
+
+use super::stage::{Stage, on_every_server, said};
+
+const LAYOUT: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 32 }\n\
+     [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { count = 8 }\n";
+
+/// The same keys in other buckets.
+const OTHER_LAYOUT: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { count = 4 }\n\
+     [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { span = 16 }\n";
+
+/// Members of the set, and fields of the hash.
+const MEMBERS: u64 = 9000;
+
+/// So slow that a mover is half-way in one of both for some seconds.
+const SLOW: [&str; 2] = ["--max-ops", "6000"];
+
+/// How long it may take until it is.
+const HALF_WAY_WITHIN: Duration = Duration::from_secs(30);
+
+/// A member: an integer, a short text, or a long one.
+fn member(number: u64) -> String {
+    match number % 4 {
+        0 | 1 => (number * 7919).to_string(),
+        2 => format!("member-{number}"),
+        _ if number.is_multiple_of(101) => format!("{number}-{}", "long".repeat(40)),
+        _ => format!("{number:010}"),
+    }
+}
+
+fn fill(wire: &mut Wire) {
+    let mut tell = |line: String| {
+        let reply = said(wire, &line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+    };
+    for first in (0..MEMBERS).step_by(500) {
+        let members: Vec<String> = (first..first + 500).map(member).collect();
+        tell(format!("SADD tags:1 {}", members.join(" ")));
+        let fields: Vec<String> = members.iter().map(|name| format!("{name} {}", name.len())).collect();
+        tell(format!("HSET sess:1 {}", fields.join(" ")));
+    }
+    tell("SADD tags:2 1 two".to_owned());
+    tell("HSET sess:2 name value".to_owned());
+    tell("PEXPIREAT tags:1 2209000000123".to_owned());
+}
+
+/// All that an answer says, in an order of its own.
+fn sorted(value: &Value, texts_each: usize) -> Vec<Vec<Vec<u8>>> {
+    let Value::Array(texts) = value else { panic!("{value:?}") };
+    let texts: Vec<Vec<u8>> = texts.iter().map(|text| text.bytes().unwrap().to_vec()).collect();
+    let mut all: Vec<Vec<Vec<u8>>> = texts.chunks(texts_each).map(<[Vec<u8>]>::to_vec).collect();
+    all.sort();
+    all
+}
+
+/// A walk's members, each once.
+fn walked(wire: &mut Wire, command: &str, key: &str, texts_each: usize) -> BTreeSet<Vec<Vec<u8>>> {
+    let (mut cursor, mut found) = (b"0".to_vec(), BTreeSet::new());
+    loop {
+        let page = wire.ask(&[command.as_bytes(), key.as_bytes(), &cursor, b"COUNT", b"97"]).unwrap();
+        let Value::Array(page) = page else { panic!("{command}: {page:?}") };
+        found.extend(sorted(&page[1], texts_each));
+        page[0].bytes().unwrap().clone_into(&mut cursor);
+        if cursor == b"0" {
+            return found;
+        }
+    }
+}
+
+/// A keyfold and a plain server that are told the same.
+struct Pair {
+    folded: Wire,
+    plain: Wire,
+    random: Random,
+}
+
+impl Pair {
+    fn both(&mut self, line: &str) -> String {
+        let [one, other] = [&mut self.folded, &mut self.plain].map(|wire| said(wire, line));
+        assert_eq!(one, other, "{line}");
+        one
+    }
+
+    /// Commands on a few members.
+    fn talk(&mut self, commands: u64) {
+        for _ in 0..commands {
+            let one = member(self.random.below(MEMBERS + 500));
+            let other = member(self.random.below(MEMBERS + 500));
+            let number = self.random.below(1000);
+            let line = match self.random.below(22) {
+                0 | 1 => format!("SISMEMBER tags:1 {one}"),
+                2 => format!("SMISMEMBER tags:1 {one} {other}"),
+                3 | 4 => format!("SADD tags:1 {one} {other}"),
+                5 => format!("SADD tags:1 new-{number}"),
+                6 | 7 => format!("SREM tags:1 {one}"),
+                8 => "SCARD tags:1".to_owned(),
+                9 | 10 => format!("HGET sess:1 {one}"),
+                11 => format!("HMGET sess:1 {one} {other}"),
+                12 => {
+                    format!("HSET sess:1 {one} {number} {other} {}", "x".repeat(usize::try_from(number).unwrap() / 8))
+                }
+                13 => format!("HSET sess:1 new-{number} {number}"),
+                14 => format!("HSETNX sess:1 {one} {number}"),
+                15 | 16 => format!("HDEL sess:1 {one}"),
+                17 => format!("HINCRBY sess:1 count-{} {number}", number % 9),
+                18 => format!("HSTRLEN sess:1 {one}"),
+                19 => format!("HEXISTS sess:1 {one}"),
+                20 => "HLEN sess:1".to_owned(),
+                _ => format!("TTL {}:1", if number.is_multiple_of(2) { "tags" } else { "sess" }),
+            };
+            self.both(&line);
+        }
+    }
+
+    /// What is drawn is a member, and is gone where it was taken.
+    fn draw(&mut self) {
+        for line in ["SPOP tags:1", "SPOP tags:1 7"] {
+            let taken = self.folded.ask(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()).unwrap();
+            let taken = match taken {
+                Value::Array(taken) => taken,
+                one => vec![one],
+            };
+            for member in taken {
+                let reply = self.plain.ask(&[b"SREM", b"tags:1", member.bytes().unwrap()]).unwrap();
+                assert_eq!(reply, Value::Integer(1), "{line}: {member:?}");
+            }
+        }
+        for (line, find) in [("SRANDMEMBER tags:1 40", "SISMEMBER tags:1"), ("HRANDFIELD sess:1 40", "HEXISTS sess:1")]
+        {
+            let drawn = self.folded.ask(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()).unwrap();
+            let drawn = sorted(&drawn, 1);
+            assert_eq!((drawn.len(), drawn.iter().collect::<BTreeSet<_>>().len()), (40, 40), "{line}");
+            for one in drawn {
+                let (command, key) = find.split_once(' ').unwrap();
+                let found = self.plain.ask(&[command.as_bytes(), key.as_bytes(), &one[0]]).unwrap();
+                assert_eq!(found, Value::Integer(1), "{line}");
+            }
+        }
+    }
+
+    /// All of it, at once and by walks.
+    fn compare(&mut self) {
+        for (command, walk, key, texts_each) in [("SMEMBERS", "SSCAN", "tags:1", 1), ("HGETALL", "HSCAN", "sess:1", 2)]
+        {
+            let [folded, plain] = [&mut self.folded, &mut self.plain].map(|wire| {
+                let all = wire.ask(&[command.as_bytes(), key.as_bytes()]).unwrap();
+                let walked = walked(wire, walk, key, texts_each);
+                let all = sorted(&all, texts_each);
+                assert_eq!(walked, all.iter().cloned().collect(), "{walk}");
+                all
+            });
+            assert!(folded == plain, "{command}: {} and {} of the plain server", folded.len(), plain.len());
+        }
+        for line in ["SCARD tags:1", "HLEN sess:1", "PEXPIRETIME tags:1", "TYPE tags:1", "TYPE sess:1"] {
+            self.both(line);
+        }
+    }
+
+    fn on_all(&mut self) {
+        self.talk(400);
+        self.draw();
+        for (line, undo) in [
+            ("PEXPIREAT sess:1 2209000000999", "PERSIST sess:1"),
+            ("RENAME tags:1 tags:3", "RENAME tags:3 tags:1"),
+            ("RENAME sess:1 sess:3", "RENAME sess:3 sess:1"),
+        ] {
+            for line in [line, undo] {
+                self.both(line);
+            }
+        }
+        self.compare();
+    }
+}
+
+/// Waits until a mover has begun with one of the keys and has not ended it, and kills it then.
+fn kill_half_way(stage: &Stage, mut mover: Child) {
+    let (mut wire, since) = (stage.connect(), Instant::now());
+    while said(&mut wire, "KEYS ~*|*r") == "*0\\r\\n" {
+        assert!(since.elapsed() < HALF_WAY_WITHIN && mover.try_wait().unwrap().is_none(), "it was never half-way");
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread::sleep(Duration::from_millis(700));
+    mover.kill().unwrap();
+    mover.wait().unwrap();
+    assert_ne!(said(&mut wire, "KEYS ~*|*r"), "*0\\r\\n", "it is half-way");
+}
+
+fn pair_of(stage: &Stage, oracle: &Server, proxy: &Subject) -> Pair {
+    let (mut stage_wire, mut plain) = (stage.connect(), oracle.connect().unwrap());
+    fill(&mut stage_wire);
+    fill(&mut plain);
+    Pair { folded: Wire::connect(proxy.address()).unwrap(), plain, random: Random::new(7) }
+}
+
+#[test]
+fn half_way_clients_see_what_a_plain_server_would_show() {
+    on_every_server(&[], |stage| {
+        let oracle = found().pop().unwrap().start(&[]).unwrap();
+        let proxy = Subject::beside(&stage.server).unwrap();
+        let mut pair = pair_of(stage, &oracle, &proxy);
+        let unfold = || {
+            let url = stage.server.url();
+            stage.command(&[&["unfold", &url, "--yes"], &SLOW[..]].concat()).spawn().unwrap()
+        };
+        // There, to another place, and back, each time by two movers of which the first dies.
+        kill_half_way(stage, stage.begin_fold(LAYOUT, &SLOW));
+        pair.on_all();
+        stage.fold(LAYOUT, &[]).assert_code(0);
+        pair.on_all();
+        kill_half_way(stage, stage.begin_fold(OTHER_LAYOUT, &SLOW));
+        pair.on_all();
+        stage.fold(OTHER_LAYOUT, &[]).assert_code(0);
+        pair.on_all();
+        kill_half_way(stage, unfold());
+        pair.on_all();
+        // And turned round in the midst of it.
+        stage.fold(OTHER_LAYOUT, &[]).assert_code(0);
+        pair.on_all();
+        stage.verify();
+        kill_half_way(stage, unfold());
+        pair.talk(400);
+        stage.unfold(&["--clean"]).assert_code(0);
+        pair.compare();
+        drop(pair);
+        drop(proxy);
+        assert_eq!(said(&mut stage.connect(), "KEYS ~*"), "*0\\r\\n", "nothing is left of it");
+    });
+}
+
+#[test]
+fn a_fold_that_died_half_way_is_taken_back() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let oracle = found().pop().unwrap().start(&[]).unwrap();
+    let proxy = Subject::beside(&stage.server).unwrap();
+    let mut pair = pair_of(&stage, &oracle, &proxy);
+    kill_half_way(&stage, stage.begin_fold(LAYOUT, &SLOW));
+    pair.on_all();
+    stage.unfold(&["--clean"]).assert_code(0);
+    pair.compare();
+    drop((pair, proxy));
+    assert_eq!(said(&mut stage.connect(), "KEYS ~*"), "*0\\r\\n", "nothing is left of it");
+}
+
+/// What is removed half-way leaves nothing behind, and doesn't come back.
+#[test]
+fn what_goes_half_way_is_gone_with_all_that_belongs_to_it() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let proxy = Subject::beside(&stage.server).unwrap();
+    fill(&mut stage.connect());
+    kill_half_way(&stage, stage.begin_fold(LAYOUT, &SLOW));
+    let mut client = Wire::connect(proxy.address()).unwrap();
+    assert_eq!(said(&mut client, "DEL tags:1 sess:1"), ":2\\r\\n");
+    stage.fold(LAYOUT, &[]).assert_code(0);
+    assert_eq!(said(&mut client, "EXISTS tags:1 sess:1"), ":0\\r\\n");
+    let (mut wire, since) = (stage.connect(), Instant::now());
+    while said(&mut wire, "KEYS ~*|*") != "*0\\r\\n" {
+        assert!(since.elapsed() < Duration::from_secs(40), "{}", said(&mut wire, "KEYS ~*|*"));
+        thread::sleep(Duration::from_millis(200));
+    }
+    while said(&mut client, "DBSIZE") != ":2\\r\\n" {
+        assert!(since.elapsed() < Duration::from_secs(60), "{}", said(&mut client, "DBSIZE"));
+        thread::sleep(Duration::from_millis(200));
+    }
+}
