@@ -698,4 +698,29 @@ mod tests {
         assert_eq!(begin("INCR n:3"), (3, 2));
         assert_eq!(begin("EXEC"), (3, 2));
     }
+
+    #[test]
+    fn what_reads_all_members_of_a_large_one_may_take_the_server_long() {
+        let layout =
+            Layout::parse_file("[[namespace]]\nkeys = 's:{id:int}'\ntype = 'set'\nbucket = { span = 10 }\n").unwrap();
+        let context = Context::without_data(&layout, ServerInfo::default());
+        let nonces = &mut || 1;
+        let env = context.env(1, nonces);
+        let mut session = Session::new(Peer::default(), &Arc::default(), &env);
+        env.stats.in_parts().note(b"s:1", 7);
+        for (command, patience) in [
+            ("SMEMBERS s:1", Patience::Slow),
+            ("SINTER s:2 s:1", Patience::Slow),
+            ("SDIFFSTORE s:3 other s:1", Patience::Slow),
+            ("COPY s:1 s:2", Patience::Slow),
+            ("SMEMBERS s:2", Patience::Prompt),
+            ("SISMEMBER s:1 a", Patience::Prompt),
+            ("SADD s:1 a", Patience::Prompt),
+            ("SPOP s:1 5", Patience::Prompt),
+            ("SCARD s:1", Patience::Prompt),
+        ] {
+            let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+            assert_eq!(session.plan(&args, &env).patience, patience, "{command}");
+        }
+    }
 }

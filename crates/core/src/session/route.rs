@@ -470,7 +470,12 @@ impl Session {
             // The server says that it has no such command.
             return Route::PassOn;
         }
-        effort.patience = Patience::with_keys(places.len());
+        let are_large = || keys.iter().any(|key| env.stats.in_parts().has(args[key.index]));
+        effort.patience = match reads_all_members(command) && are_large() {
+            // Several of those that come at once take the server seconds.
+            true => Patience::Slow,
+            false => Patience::with_keys(places.len()),
+        };
         let writes = command.flags.contains(Flags::WRITE);
         let is_one_step = steps_on_members(command);
         let needs_members = command.run.is_none() || matches!(command.id, Id::Rename | Id::Renamenx | Id::Copy);
@@ -677,6 +682,26 @@ fn steps_on_members(command: &Command) -> bool {
         Id::Srandmember | Id::Hrandfield => false,
         _ => command.members.is_some() && !command.flags.contains(Flags::WRITE),
     }
+}
+
+/// Whether a command works on all members of its keys, and not only on those that it names or draws.
+fn reads_all_members(command: &Command) -> bool {
+    matches!(
+        command.name,
+        "smembers"
+            | "hgetall"
+            | "hkeys"
+            | "hvals"
+            | "sinter"
+            | "sinterstore"
+            | "sintercard"
+            | "sunion"
+            | "sunionstore"
+            | "sdiff"
+            | "sdiffstore"
+            | "copy"
+            | "dump"
+    )
 }
 
 /// Whether a request names a folded key.
