@@ -4,8 +4,12 @@
 //! succeeds each time and all others begin again: with their number the work grows as its square, and some never succeed.
 //! So once one has had to begin again, those that come later on its key wait in a line, and begin one after the other.
 //!
+//! As long as clients write a key without a pause its line doesn't end, though it may long be one for which nobody has to begin again:
+//! a set that has come to lie in parts, a counter whose namespace has been moved. So whoever ends in one round trip has twice as many begin
+//! at a time as before, and who was worked out, or had to begin again, one.
+//!
 //! ```text
-//! hash of the key ─▶ line: under way [ … ]   offered to [ ticket ]   waiting [ ticket, ticket, … ]
+//! hash of the key ─▶ line: under way [ … ] at most so many   offered to [ ticket ]   waiting [ ticket, ticket, … ]
 //! ```
 //! What is under way ends whatever others wait for, so no two lines wait for each other. A turn or a place in a line that
 //! is dropped, by a client that has gone for one, is passed on.
@@ -37,20 +41,29 @@ struct Shared {
     lines: Mutex<HashMap<KeyHash, Line, BuildHasherDefault<DefaultHasher>>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Line {
     /// Writes that have begun.
     under_way: usize,
+    /// So many may be under way before another begins.
+    at_once: usize,
     /// Whose turn it is, where they haven't taken it yet.
     offered: Option<u64>,
     waiting: VecDeque<(u64, Waker)>,
     last_ticket: u64,
 }
 
+/// No line has more begin at a time.
+const MOST_AT_ONCE: usize = 1 << 16;
+
 impl Line {
+    fn new() -> Self {
+        Self { under_way: 0, at_once: 1, offered: None, waiting: VecDeque::new(), last_ticket: 0 }
+    }
+
     /// Offers the turn to the next, where it is free; whether anybody has it or waits for it.
     fn pass_on(&mut self) -> bool {
-        if self.under_way == 0
+        if self.under_way < self.at_once
             && self.offered.is_none()
             && let Some((ticket, waker)) = self.waiting.pop_front()
         {
@@ -66,6 +79,18 @@ impl Line {
 pub(crate) struct Turn {
     turns: Turns,
     key: KeyHash,
+    outcome: Outcome,
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It has not, or was not begun.
+    Unknown,
+    /// In one round trip, whatever others did to its key.
+    AtOnce,
+    /// It was worked out, which nobody may do beside it.
+    WorkedOut,
 }
 
 /// A place in a line, or an offer that isn't taken yet.
@@ -95,8 +120,15 @@ impl Turns {
 
     /// A write that has begun already has to begin again: there is a line from now on.
     pub(crate) fn join(&self, key: KeyHash) -> Turn {
-        self.lines().entry(key).or_insert_with(|| self.new_line()).under_way += 1;
-        Turn { turns: self.clone(), key }
+        let mut lines = self.lines();
+        let line = lines.entry(key).or_insert_with(|| self.new_line());
+        (line.under_way, line.at_once) = (line.under_way + 1, 1);
+        drop(lines);
+        self.turn(key)
+    }
+
+    fn turn(&self, key: KeyHash) -> Turn {
+        Turn { turns: self.clone(), key, outcome: Outcome::Unknown }
     }
 
     /// Asks whether a write on this key may begin, with the ticket that it was given where it asked before.
@@ -113,11 +145,12 @@ impl Turns {
         };
         let number = ticket.as_ref().map(|ticket| ticket.number);
         let is_first = line.waiting.is_empty() || line.offered == number;
-        if line.under_way == 0 && (line.offered.is_none() || line.offered == number) && is_first {
+        if line.under_way < line.at_once && (line.offered.is_none() || line.offered == number) && is_first {
             line.offered = None;
-            line.under_way = 1;
+            line.under_way += 1;
+            line.pass_on();
             drop(lines);
-            return Admission::Turn(Turn { turns: self.clone(), key });
+            return Admission::Turn(self.turn(key));
         }
         if let Some(ticket) = ticket {
             // One that has to begin again joined before the offer was taken: it is made anew once that one is done.
@@ -138,7 +171,7 @@ impl Turns {
 
     fn new_line(&self) -> Line {
         self.0.count.fetch_add(1, Ordering::Relaxed);
-        Line::default()
+        Line::new()
     }
 
     /// Changes a line, and goes on from there.
@@ -165,9 +198,28 @@ impl Ticket {
     }
 }
 
+impl Turn {
+    /// The write has to begin again: no other begins beside it.
+    pub(crate) fn begin_again(&self) {
+        self.turns.change(self.key, |line| line.at_once = 1);
+    }
+
+    /// The write has ended: in one round trip, or else it was worked out.
+    pub(crate) fn note_end(&mut self, at_once: bool) {
+        self.outcome = if at_once { Outcome::AtOnce } else { Outcome::WorkedOut };
+    }
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.turns.change(self.key, |line| line.under_way -= 1);
+        self.turns.change(self.key, |line| {
+            line.under_way -= 1;
+            line.at_once = match self.outcome {
+                Outcome::Unknown => line.at_once,
+                Outcome::AtOnce => (line.at_once * 2).min(MOST_AT_ONCE),
+                Outcome::WorkedOut => 1,
+            };
+        });
     }
 }
 
@@ -275,6 +327,26 @@ mod tests {
         assert!(a.was_woken() && !b.was_woken());
         drop(a.ask(&turns).unwrap());
         assert!(b.was_woken());
+    }
+
+    #[test]
+    fn those_that_end_in_one_round_trip_soon_wait_no_more() {
+        let turns = Turns::default();
+        let first = turns.join(7);
+        let mut writers: Vec<Writer> = (0..16).map(|_| Writer::new()).collect();
+        assert!(writers.iter_mut().all(|writer| writer.ask(&turns).is_none()));
+        drop(first);
+        let mut begun = |at_once: &[bool]| {
+            let asked = writers.iter_mut().filter(|writer| writer.ticket.is_some()).map(|writer| writer.ask(&turns));
+            let mut under_way: Vec<Turn> = asked.flatten().collect();
+            let count = under_way.len();
+            under_way.iter_mut().zip(at_once.iter().cycle()).for_each(|(turn, at_once)| turn.note_end(*at_once));
+            count
+        };
+        assert_eq!([begun(&[true]), begun(&[true])], [1, 2]);
+        // The last of them was worked out.
+        assert_eq!([begun(&[true, false]), begun(&[true])], [8, 1]);
+        assert_eq!(begun(&[true]), 2);
     }
 
     #[test]

@@ -554,10 +554,11 @@ impl Conversation {
         match exchange.handle_reply(reply, env, &mut Io { wire, answer }) {
             Step::Wait => Progress::Kept,
             Step::More(replies) => {
-                if slot.turn.is_none()
-                    && let Some(key) = exchange.contended_key()
-                {
-                    slot.turn = Some(self.session.turns().join(hash_of(key)));
+                if let Some(key) = exchange.contended_key() {
+                    match &slot.turn {
+                        Some(turn) => turn.begin_again(),
+                        None => slot.turn = Some(self.session.turns().join(hash_of(key))),
+                    }
                 }
                 Progress::More(replies)
             }
@@ -572,6 +573,9 @@ impl Conversation {
                 count_lookups(slot.metered, found, Some(env.stats));
                 self.metering.end(slot.metered, || exchange.way(), written, self.session.entry());
                 slot.traced.iter_mut().for_each(|traced| traced.note_answer(written));
+                if let Some(turn) = &mut slot.turn {
+                    turn.note_end(matches!(exchange.way(), CommandWay::Native | CommandWay::Script));
+                }
                 self.own_was_reset |= matches!(effect, Effect::Reset);
                 self.session.apply(effect);
                 self.complete(index, out);
