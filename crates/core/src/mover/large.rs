@@ -27,11 +27,11 @@ use super::{Left, UNEXPECTED, parse};
 /// A set or hash of more members is moved in steps: one that is written all the time might never else hold still for long enough.
 pub const MOVED_AT_ONCE: u64 = 512;
 
-/// Members of a step: a server answers nobody else for some milliseconds.
-const MEMBERS_A_STEP: u64 = 1024;
+/// Members of a step: a server answers nobody else for some 16 µs each.
+const MEMBERS_A_STEP: u64 = 256;
 
 /// The same where others are waiting.
-const MEMBERS_A_SHORT_STEP: u64 = 256;
+const MEMBERS_A_SHORT_STEP: u64 = 64;
 
 const HAND_OVER: Script =
     Script { source: include_str!("hand_over.lua"), sha: b"961597562e85eaf9dc9c8c52edc2734e9b8e46de" };
