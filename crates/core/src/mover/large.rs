@@ -210,6 +210,11 @@ impl LargeOnes {
         Ok(Step::More)
     }
 
+    /// Leaves the remainder that was asked about, for the same reason as [`Self::leave`].
+    pub(super) fn leave_found(&mut self) {
+        self.found.pop_front();
+    }
+
     /// Leaves the one that is on its way, as a node says that another has it, or will have.
     pub(super) fn leave(&mut self) {
         self.waiting.pop_front();

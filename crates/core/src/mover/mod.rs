@@ -355,7 +355,7 @@ impl Mover {
             }
             Sent::Keys(load) => self.take_keys(load, replies, env),
             Sent::Large => replies.iter().try_for_each(|raw| self.take_large(raw)),
-            Sent::Owner => replies.iter().try_for_each(|raw| self.large.take_owner(raw, env)),
+            Sent::Owner => replies.iter().try_for_each(|raw| self.take_owner(raw, env)),
             Sent::Direct(mut calls) => {
                 let ([answer], Some(call)) = (replies, calls.pop_front()) else { return Err(UNEXPECTED.to_owned()) };
                 if !calls.is_empty() {
@@ -395,6 +395,15 @@ impl Mover {
             self.keys.extend(keys);
         }
         Ok(())
+    }
+
+    fn take_owner(&mut self, raw: &[u8], env: &Env<'_>) -> Result<(), String> {
+        if self.is_led_elsewhere(raw) {
+            self.large.leave_found();
+            self.moved.led_elsewhere += 1;
+            return Ok(());
+        }
+        self.large.take_owner(raw, env)
     }
 
     fn take_large(&mut self, raw: &[u8]) -> Result<(), String> {
