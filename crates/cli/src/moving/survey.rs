@@ -128,10 +128,12 @@ pub(crate) fn survey(
     }
     let mut change = Change::default();
     found.values().for_each(|(keys, weighed)| change.add(&model, *keys, weighed));
-    let of_family =
-        |(index, family): (&usize, &Family)| layout.namespaces()[*index].collection().filter(|_| family.in_steps > 0);
-    let mut in_steps: Vec<CollectionKind> = families.iter().filter_map(of_family).collect();
-    in_steps.dedup();
+    let moves_in_steps = |kind: &CollectionKind| {
+        families
+            .iter()
+            .any(|(index, family)| family.in_steps > 0 && layout.namespaces()[*index].collection() == Some(*kind))
+    };
+    let in_steps: Vec<CollectionKind> = CollectionKind::ALL.into_iter().filter(moves_in_steps).collect();
     let servers = of_each.iter().zip(nodes.servers());
     let servers = servers.map(|(keys, server)| {
         let memory = server.info("memory")?;

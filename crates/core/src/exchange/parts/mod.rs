@@ -146,22 +146,21 @@ pub const PARTS_SCRIPT: &str = SCRIPT.source;
 /// The command that asks whether this member is in the collection in parts in this field of a bucket, for tools; the server has to have
 /// the script.
 pub fn find_in_parts_command(bucket: &[u8], field: &[u8], member: &[u8]) -> Option<Vec<Vec<u8>>> {
+    call_by_hash(bucket, field, &[b"HAS", b"1", member])
+}
+
+/// A call on the collection in parts in this field of a bucket, of the script that the server has.
+fn call_by_hash(bucket: &[u8], field: &[u8], words: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     let head = part_head(Layout::origin_of(bucket)?);
-    let mut args: Vec<&[u8]> = vec![b"EVALSHA", SCRIPT.sha];
-    args.extend(begin(bucket, field, &head, false, b"", b""));
-    args.extend([&b"HAS"[..], b"1", member]);
-    Some(args.into_iter().map(<[u8]>::to_vec).collect())
+    let begun = begin(bucket, field, &head, false, b"", b"");
+    Some([&[b"EVALSHA", SCRIPT.sha][..], &begun, words].concat().into_iter().map(<[u8]>::to_vec).collect())
 }
 
 /// The command that draws so many members, or fields with their values, of the collection in parts in this field of a bucket, some of them
 /// perhaps more than once, for tools; the server has to have the script.
 pub fn draw_from_parts_command(bucket: &[u8], field: &[u8], kind: CollectionKind, count: u64) -> Option<Vec<Vec<u8>>> {
-    let (head, count) = (part_head(Layout::origin_of(bucket)?), count.to_string());
     let with_values: &[u8] = if kind == CollectionKind::Hash { b"1" } else { b"0" };
-    let mut args: Vec<&[u8]> = vec![b"EVALSHA", SCRIPT.sha];
-    args.extend(begin(bucket, field, &head, false, b"", b""));
-    args.extend([&b"DRAW"[..], b"4", b"1", count.as_bytes(), b"1", with_values]);
-    Some(args.into_iter().map(<[u8]>::to_vec).collect())
+    call_by_hash(bucket, field, &[b"DRAW", b"4", b"1", count.to_string().as_bytes(), b"1", with_values])
 }
 
 /// What a command that reads all members finds.
