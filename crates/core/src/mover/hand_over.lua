@@ -22,9 +22,13 @@ if from_nonce ~= '' then
   if at == 7 then expiry = struct.unpack('>I5', stored, 2) + 1577836800000 end
   if at == 10 then expiry = struct.unpack('>i8', stored, 2) end
   if expiry and expiry < now then return {ok = 'gone'} end
-  local _, _, _, integers, _, texts, _, outliers, course = struct.unpack('>I6c1BI5BI5BI5B', stored, at + 8)
-  if course ~= 2 or integers + texts + outliers > 0 then return {ok = 'parts'} end
+  local _, _, _, integers, _, texts, _, outliers, way = struct.unpack('>I6c1BI5BI5BI5B', stored, at + 8)
+  if way % 4 ~= 2 or integers + texts + outliers > 0 then return {ok = 'parts'} end
   head = string.sub(stored, 1, at - 1)
+  if header ~= '' then
+    -- It turns: walks that are under way begin anew.
+    header = string.sub(header, 1, -2) .. string.char(string.byte(header, -1) + (math.floor(way / 4) + 1) % 64 * 4)
+  end
 else
   if call('TYPE', from).ok ~= kind then return {ok = 'gone'} end
   if kind == 'hash' and knows_expiring == '1' then

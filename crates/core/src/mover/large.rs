@@ -34,7 +34,7 @@ const MEMBERS_A_STEP: u64 = 256;
 const MEMBERS_A_SHORT_STEP: u64 = 64;
 
 const HAND_OVER: Script =
-    Script { source: include_str!("hand_over.lua"), sha: b"961597562e85eaf9dc9c8c52edc2734e9b8e46de" };
+    Script { source: include_str!("hand_over.lua"), sha: b"c6377ca360705203d739f34421b3e530a9380585" };
 
 /// One of them on its way.
 #[derive(Clone, Debug)]

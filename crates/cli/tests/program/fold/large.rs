@@ -61,17 +61,41 @@ fn sorted(value: &Value, texts_each: usize) -> Vec<Vec<Vec<u8>>> {
     all
 }
 
-/// A walk's members, each once.
-fn walked(wire: &mut Wire, command: &str, key: &str, texts_each: usize) -> BTreeSet<Vec<Vec<u8>>> {
-    let (mut cursor, mut found) = (b"0".to_vec(), BTreeSet::new());
-    loop {
-        let page = wire.ask(&[command.as_bytes(), key.as_bytes(), &cursor, b"COUNT", b"97"]).unwrap();
-        let Value::Array(page) = page else { panic!("{command}: {page:?}") };
-        found.extend(sorted(&page[1], texts_each));
-        page[0].bytes().unwrap().clone_into(&mut cursor);
-        if cursor == b"0" {
-            return found;
+/// A walk under way.
+struct Walk {
+    command: &'static str,
+    key: &'static str,
+    texts_each: usize,
+    cursor: Vec<u8>,
+    /// What it has come by, each once.
+    found: BTreeSet<Vec<Vec<u8>>>,
+    is_over: bool,
+}
+
+impl Walk {
+    fn begin(command: &'static str, key: &'static str, texts_each: usize) -> Self {
+        Self { command, key, texts_each, cursor: b"0".to_vec(), found: BTreeSet::new(), is_over: false }
+    }
+
+    /// Goes on by so many steps, unless it ends before.
+    fn go_on(&mut self, wire: &mut Wire, steps: usize) {
+        for _ in 0..steps {
+            if self.is_over {
+                return;
+            }
+            let page =
+                wire.ask(&[self.command.as_bytes(), self.key.as_bytes(), &self.cursor, b"COUNT", b"97"]).unwrap();
+            let Value::Array(page) = page else { panic!("{}: {page:?}", self.command) };
+            self.found.extend(sorted(&page[1], self.texts_each));
+            page[0].bytes().unwrap().clone_into(&mut self.cursor);
+            self.is_over = self.cursor == b"0";
         }
+    }
+
+    fn end(mut self, wire: &mut Wire) -> BTreeSet<Vec<Vec<u8>>> {
+        self.go_on(wire, 10_000);
+        assert!(self.is_over, "{} never ends", self.command);
+        self.found
     }
 }
 
@@ -152,7 +176,7 @@ impl Pair {
         {
             let [folded, plain] = [&mut self.folded, &mut self.plain].map(|wire| {
                 let all = wire.ask(&[command.as_bytes(), key.as_bytes()]).unwrap();
-                let walked = walked(wire, walk, key, texts_each);
+                let walked = Walk::begin(walk, key, texts_each).end(wire);
                 let all = sorted(&all, texts_each);
                 assert_eq!(walked, all.iter().cloned().collect(), "{walk}");
                 all
@@ -232,6 +256,53 @@ fn half_way_clients_see_what_a_plain_server_would_show() {
         drop(pair);
         drop(proxy);
         assert_eq!(said(&mut stage.connect(), "KEYS ~*"), "*0\\r\\n", "nothing is left of it");
+    });
+}
+
+/// A walk may be begun wherever the key lies, and go on wherever it lies by then.
+#[test]
+fn walks_miss_nothing_though_their_key_is_moved_and_turned_round() {
+    on_every_server(&[], |stage| {
+        let oracle = found().pop().unwrap().start(&[]).unwrap();
+        let proxy = Subject::beside(&stage.server).unwrap();
+        let mut pair = pair_of(stage, &oracle, &proxy);
+        let mut walks: Vec<Walk> = Vec::new();
+        // At each stage walks are begun of which one takes few steps at each, and others more.
+        let mut at_stage = |wire: &mut Wire| {
+            for walk in &mut walks {
+                walk.go_on(wire, 3);
+            }
+            for steps in [1, 12, 40] {
+                for (command, key, texts_each) in [("SSCAN", "tags:1", 1), ("HSCAN", "sess:1", 2)] {
+                    let mut walk = Walk::begin(command, key, texts_each);
+                    walk.go_on(wire, steps);
+                    walks.push(walk);
+                }
+            }
+        };
+        let url = stage.server.url();
+        let begin_unfold = || stage.command(&[&["unfold", &url, "--yes"], &SLOW[..]].concat()).spawn().unwrap();
+        at_stage(&mut pair.folded);
+        kill_half_way(stage, stage.begin_fold(LAYOUT, &SLOW));
+        at_stage(&mut pair.folded);
+        kill_half_way(stage, begin_unfold());
+        at_stage(&mut pair.folded);
+        stage.fold(LAYOUT, &[]).assert_code(0);
+        at_stage(&mut pair.folded);
+        kill_half_way(stage, begin_unfold());
+        at_stage(&mut pair.folded);
+        kill_half_way(stage, stage.begin_fold(LAYOUT, &SLOW));
+        at_stage(&mut pair.folded);
+        stage.unfold(&["--clean"]).assert_code(0);
+        at_stage(&mut pair.folded);
+        for (nth, walk) in walks.into_iter().enumerate() {
+            let [command, all] = if walk.texts_each == 1 { ["SSCAN", "SMEMBERS"] } else { ["HSCAN", "HGETALL"] };
+            let (key, texts_each) = (walk.key, walk.texts_each);
+            let found = walk.end(&mut pair.folded);
+            let all = sorted(&pair.plain.ask(&[all.as_bytes(), key.as_bytes()]).unwrap(), texts_each);
+            let missed = all.iter().filter(|one| !found.contains(*one)).count();
+            assert_eq!((missed, found.len()), (0, all.len()), "{command}, walk {nth}");
+        }
     });
 }
 

@@ -1,7 +1,7 @@
 //! What stands in a bucket's field for a collection in parts, behind the nonce.
 //!
 //! ```text
-//! version (6)   form (1)   of integers, texts and outliers each: depth of the directory (1), members (5)   remainder (1)
+//! version (6)   form (1)   of integers, texts and outliers each: depth of the directory (1), members (5)   remainder and turns (1)
 //! ```
 //! All numbers are big-endian. The version is another after each change, so that whoever compares headers sees it.
 
@@ -84,6 +84,8 @@ pub struct Header {
     pub classes: [ClassSize; 3],
     /// Whether that isn't all.
     pub remainder: Remainder,
+    /// How often a move of it in steps was turned round, up to 63 and then from nothing: walks begin anew after each.
+    pub turns: u8,
 }
 
 /// Its bytes.
@@ -92,7 +94,7 @@ pub const HEADER_BYTES: usize = 26;
 impl Header {
     /// One of nothing.
     pub fn new(form: Form) -> Self {
-        Self { version: 0, form, classes: [ClassSize::default(); 3], remainder: Remainder::None }
+        Self { version: 0, form, classes: [ClassSize::default(); 3], remainder: Remainder::None, turns: 0 }
     }
 
     /// How many members there are in parts.
@@ -114,7 +116,7 @@ impl Header {
             out[0] = size.depth;
             out[1..].copy_from_slice(&size.count.to_be_bytes()[3..]);
         }
-        bytes[HEADER_BYTES - 1] = self.remainder as u8;
+        bytes[HEADER_BYTES - 1] = self.remainder as u8 | self.turns << 2;
         bytes
     }
 
@@ -127,8 +129,9 @@ impl Header {
         for (size, from) in classes.iter_mut().zip(bytes[7..].chunks_exact(6)) {
             *size = ClassSize { depth: from[0], count: number(&from[1..]) };
         }
-        let remainder = *Remainder::ALL.get(usize::from(bytes[HEADER_BYTES - 1]))?;
-        Some(Self { version: number(&bytes[..6]), form, classes, remainder })
+        let way = bytes[HEADER_BYTES - 1];
+        let remainder = *Remainder::ALL.get(usize::from(way & 3))?;
+        Some(Self { version: number(&bytes[..6]), form, classes, remainder, turns: way >> 2 })
     }
 }
 
@@ -140,9 +143,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_comes_back(version in 0_u64..1 << 48, form in 0_usize..3, depths: [u8; 3], counts in [0_u64..1 << 40, 0_u64..1 << 40, 0_u64..1 << 40], remainder in 0_usize..3) {
+        fn a_header_comes_back(version in 0_u64..1 << 48, form in 0_usize..3, depths: [u8; 3], counts in [0_u64..1 << 40, 0_u64..1 << 40, 0_u64..1 << 40], remainder in 0_usize..3, turns in 0_u8..64) {
             let size = |at: usize| ClassSize { depth: depths[at], count: counts[at] };
-            let header = Header { version, form: Form::ALL[form], classes: [0, 1, 2].map(size), remainder: Remainder::ALL[remainder] };
+            let header = Header { version, form: Form::ALL[form], classes: [0, 1, 2].map(size), remainder: Remainder::ALL[remainder], turns };
             prop_assert_eq!(Header::decode(&header.encode()), Some(header));
         }
 

@@ -45,7 +45,7 @@ if string.byte(base, 2) == 123 then
     return {err = 'TRYAGAIN keyfold: a large set or hash waits while its slot moves'}
   end
 end
-local version, form, integers_depth, integer_count, texts_depth, text_count, outliers_depth, outlier_count, course =
+local version, form, integers_depth, integer_count, texts_depth, text_count, outliers_depth, outlier_count, way =
   struct.unpack('>I6c1BI5BI5BI5B', stored, at + 8)
 local is_hash = form == 'F'
 if was_replaced then
@@ -64,6 +64,7 @@ local outliers = class('o', outliers_depth, outlier_count, tonumber(argv[6]), no
 local changed = false
 -- Members that lie in no part while the collection is moved. They come into parts, or else those in parts come there.
 local drains, fills = 1, 2
+local course, turns = way % 4, math.floor(way / 4)
 local remainder
 local function with_remainder()
   local name = base .. 'r'
@@ -237,9 +238,6 @@ local function by_directories()
   -- What walks and draws have: seldom asked for.
   local function excerpt(what, first)
     local total = total()
-    -- Where walks go on that are to come to all parts anew, and in the remainder: before parts, or behind them. That is where what was
-    -- seen there or in parts may no longer come to.
-    local parts_anew, remainder_first, remainder_last = 2 ^ 24, 2 ^ 48, 2 ^ 49
     -- A number's last bits, the other way round.
     local function reversed(number, bits)
       local result = 0
@@ -322,31 +320,45 @@ local function by_directories()
       end
     else
       local from, wanted, with_values = tonumber(argv[first]), tonumber(argv[first + 1]), argv[first + 2] == '1'
-      if remainder and (from >= remainder_first or from == 0 and course == drains) then
-        local after = from >= remainder_last and remainder_last or remainder_first
-        local cursor = string.format('%.0f', math.max(from - after, 0))
-        local page = call(is_hash and 'HSCAN' or 'SSCAN', remainder.name, cursor, 'COUNT', wanted)
+      -- A walk comes first to where what it will see later can only leave for: to the remainder and then to parts, or the other way
+      -- round where those in parts come to the remainder. Once the move has been turned it begins anew. Its cursor says at what it is
+      -- and after how many turns; then where in parts, by 16 bits; then what the server said of the remainder, by 26. So a walk that
+      -- was begun on a key of its own goes on in the remainder, and one that ends there goes on as what it is: in the remainder where
+      -- it was, from parts at the beginning, as servers look at the last bits.
+      local at_remainder, at_parts, at_end = 0, 1, 2
+      local stage, place, of_turn = math.floor(from / 2 ^ 42) - 1, from % 2 ^ 42, 0
+      if stage < 0 then stage = at_remainder else stage, of_turn = math.floor(stage / 64), stage % 64 end
+      if of_turn ~= turns or course == fills and stage == at_remainder then from = 0 end
+      if from == 0 then stage, place = at_remainder, 0 end
+      if stage == at_remainder and course ~= drains then stage, place = at_parts, 0 end
+      local function go_on(stage, place)
+        if stage > at_remainder or turns > 0 then place = place + (1 + 64 * stage + turns) * 2 ^ 42 end
+        answer[1] = string.format('%.0f', place)
+      end
+      if stage ~= at_parts then
+        if not remainder then with_remainder() end
+        local page = call(is_hash and 'HSCAN' or 'SSCAN', remainder.name, string.format('%.0f', place), 'COUNT', wanted)
+        if page[1] ~= '0' then go_on(stage, tonumber(page[1]))
+        elseif stage == at_remainder then go_on(at_parts, 0)
+        else answer[1] = '0' end
         for index = 1, #page[2], is_hash and 2 or 1 do
           answer[#answer + 1] = page[2][index]
           if with_values then answer[#answer + 1] = page[2][index + 1] end
         end
-        local at_end = after == remainder_last and 0 or parts_anew
-        table.insert(answer, 1, string.format('%.0f', page[1] == '0' and at_end or after + page[1]))
         return answer
       end
-      if from >= parts_anew then from = 0 end
-      local classes, lead = {integers, texts, outliers}, texts
+      local position, classes, lead = place / 2 ^ 26 * 256, {integers, texts, outliers}, texts
       for _, of in ipairs(classes) do lead = of.count > lead.count and of or lead end
-      answer[1] = course == fills and string.format('%.0f', remainder_last) or '0'
-      if lead.count == 0 then from = 2 ^ 24 end
-      while from < 2 ^ 24 and #answer <= wanted * (with_values and 2 or 1) do
-        local _, _, to = part_at(lead, from)
+      answer[1] = '0'
+      if lead.count == 0 then position = 2 ^ 24 end
+      while position < 2 ^ 24 and (#answer <= wanted * (with_values and 2 or 1) or position % 256 > 0) do
+        local _, _, to = part_at(lead, position)
         for _, of in ipairs(classes) do
-          if of.count > 0 then append_between(of, from, to, with_values, answer) end
+          if of.count > 0 then append_between(of, position, to, with_values, answer) end
         end
-        from = to
+        position = to
       end
-      if from < 2 ^ 24 then answer[1] = string.format('%.0f', from) end
+      if position < 2 ^ 24 then go_on(at_parts, position / 256 * 2 ^ 26) elseif course == fills then go_on(at_end, 0) end
     end
     return answer
   end
@@ -373,6 +385,12 @@ local function by_directories()
     return add(class_of(text), text)
   end
 
+  -- Notes which way members go by now.
+  local function turn(new_course)
+    if course > 0 and (course == fills) ~= (new_course == fills) then turns = (turns + 1) % 64 end
+    course, changed = new_course, true
+  end
+
   -- Brings so many members of the remainder to where they belong; how many are left, and the server's error where it takes none. Without
   -- a remainder nothing is left to be done.
   local function drain(most)
@@ -389,7 +407,7 @@ local function by_directories()
     end
     if #names > 0 then call(is_hash and 'HDEL' or 'SREM', remainder.name, unpack(names)) end
     remainder.count = remainder.count - #names
-    course, changed = remainder.count > 0 and drains or 0, true
+    turn(remainder.count > 0 and drains or 0)
     return remainder.count
   end
 
@@ -407,7 +425,7 @@ local function by_directories()
         if #all > 0 then
           local failed = redis.pcall(is_hash and 'HSET' or 'SADD', remainder.name, unpack(all))
           if type(failed) == 'table' then return failed end
-          course, changed = fills, true
+          turn(fills)
           call('DEL', part)
           local count = #all / (is_hash and 2 or 1)
           of.count, brought = of.count - count, brought + count
@@ -424,7 +442,7 @@ local function by_directories()
       if of.count > 0 then return {0, total() - remainder.count} end
       position = 0
     end
-    course, changed = fills, true
+    turn(fills)
     return {0, 0}
   end
 
@@ -685,6 +703,6 @@ repeat
 until word > last
 if changed then
   call('HSET', bucket, field, string.sub(stored, 1, at + 7) .. struct.pack('>I6c1BI5BI5BI5B', (version + 1) % 2 ^ 48, form,
-    integers.depth, integers.count, texts.depth, texts.count, outliers.depth, outliers.count, course))
+    integers.depth, integers.count, texts.depth, texts.count, outliers.depth, outliers.count, course + 4 * turns))
 end
 return answers[2] ~= nil and answers or answers[1]
