@@ -46,7 +46,7 @@ pub enum Compare {
     Skip,
 }
 
-/// Commands whose replies are not compared byte for byte: the command (with its first argument), how they are
+/// Commands whose replies are not compared byte for byte: the command (with its first arguments, of which `*` is any), how they are
 /// compared, and why. The first that matches counts.
 pub const KNOWN: &[(&str, Compare, &str)] = &[
     ("TTL", Compare::Seconds, "time passes between one server's answer and the other's"),
@@ -62,12 +62,14 @@ pub const KNOWN: &[(&str, Compare, &str)] = &[
     ("SDIFF", Compare::Unordered, "the order is that of a hash table, whose seed is random"),
     ("SORT", Compare::Unordered, "members that are alike up to a zero byte are in no order"),
     ("SRANDMEMBER", Compare::Drawn, "members are random"),
-    ("SSCAN", Compare::Page, "the order is that of the server's hash table, and cursors are its own"),
+    ("SSCAN * 0", Compare::Page, "the order is that of the server's hash table, and cursors are its own"),
+    ("SSCAN", Compare::Kind, "a cursor means something only to the server that gave it"),
     ("HGETALL", Compare::Pairs, "the order is that of the server's hash table, whose seed is random"),
     ("HKEYS", Compare::Unordered, "the order is that of the server's hash table, whose seed is random"),
     ("HVALS", Compare::Unordered, "the order is that of the server's hash table, whose seed is random"),
     ("HRANDFIELD", Compare::Drawn, "fields are random"),
-    ("HSCAN", Compare::PageOfPairs, "the order is that of the server's hash table, and cursors are its own"),
+    ("HSCAN * 0", Compare::PageOfPairs, "the order is that of the server's hash table, and cursors are its own"),
+    ("HSCAN", Compare::Kind, "a cursor means something only to the server that gave it"),
     ("HTTL", Compare::ManySeconds, "time passes between one server's answer and the other's"),
     ("HEXPIRETIME", Compare::ManySeconds, "a relative expiry counts from when each server ran the command"),
     ("HPTTL", Compare::ManyMilliseconds, "time passes between one server's answer and the other's"),
@@ -91,11 +93,10 @@ pub const KNOWN: &[(&str, Compare, &str)] = &[
 impl Compare {
     /// How the replies to a command are compared.
     pub fn of(args: &[Vec<u8>]) -> Self {
-        let is =
-            |index: usize, word: &str| args.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
-        let known = KNOWN.iter().find(|(command, ..)| match command.split_once(' ') {
-            Some((command, argument)) => is(0, command) && is(1, argument),
-            None => is(0, command),
+        let is = |word: &str, arg: &Vec<u8>| word == "*" || arg.eq_ignore_ascii_case(word.as_bytes());
+        let known = KNOWN.iter().find(|(pattern, ..)| {
+            let words: Vec<&str> = pattern.split(' ').collect();
+            words.len() <= args.len() && words.iter().zip(args).all(|(word, arg)| is(word, arg))
         });
         known.map_or(Self::Exact, |(_, compare, _)| *compare)
     }

@@ -94,7 +94,8 @@ do
     local b, a = place and before[place], place and after[place]
     local was_there = b and b[1]
     local options = {}
-    for at = 3, count do options[text(args[at])] = at > 3 or name == 'GETEX' end
+    -- Servers read an option up to its first NUL.
+    for at = 3, count do options[string.match(text(args[at]), '^%Z*')] = at > 3 or name == 'GETEX' end
     local sets_expiry = options.EX or options.PX or options.EXAT or options.PXAT
     if is_in(written) then
       local is_done = true

@@ -127,6 +127,8 @@ fn transactions_and_scripts_tell_what_they_did() {
             &["EVAL redis.call('SET',KEYS[1],'v','EX','100');redis.call('GETDEL',KEYS[1])return{} 1 zip:9"],
             &["set zip:9", "expire zip:9", "del zip:9"],
         ),
+        // Options are read up to their first NUL.
+        (&["EVAL redis.call('SET',KEYS[1],'v','GET\\0x')return{} 1 zip:10"], &["set zip:10"]),
         (
             &["MULTI", "EVAL return(redis.call('INCR',KEYS[1])) 1 user:8", "INCRBY user:8 3", "EXEC"],
             &["incrby user:8", "incrby user:8"],
