@@ -168,6 +168,12 @@ impl Load {
         self
     }
 
+    /// The same, where collections in parts are left unread, for a caller that has no use for their members.
+    pub(crate) fn leaving_parts(mut self) -> Self {
+        self.most_members = Some(0);
+        self
+    }
+
     /// The same for a command that makes no other type of its key: of one that is being moved the members are left unread, if they lie under
     /// its own name and are many.
     pub(crate) fn sparing_own(mut self, args: &[&[u8]]) -> Self {

@@ -12,8 +12,8 @@
 //! its own), what a spilled value is named by, whether it is a set or a hash, and the number of its spots ([`write_spot`]): none
 //! where it simply lies in a field or under a zipped name.
 //!
-//! Sets and hashes are told by the same: the script takes their packed form apart and puts it together again. Those that lie in
-//! parts, and hashes of which a field expires, it refuses.
+//! Sets and hashes are told by the same: the script takes their packed form apart and puts it together again. For those in parts it
+//! has the script that carries out commands on these (`parts.lua`). Hashes of which a field expires it refuses.
 //!
 //! It is called by its hash; a server that doesn't know it answers NOSCRIPT and gets the text, and the user's script beside
 //! it, which it would know without keyfold: by that it is called where no key is folded.
@@ -77,6 +77,8 @@ pub(crate) struct Behind {
     pub(crate) args: Vec<Vec<u8>>,
     /// What answers where keyfold has to read once more; empty where that can't be.
     again: Vec<u8>,
+    /// Sets or hashes are among the keys.
+    pub(crate) has_collections: bool,
 }
 
 #[derive(Debug)]
@@ -127,7 +129,8 @@ impl UserCall {
     /// Reads what has to be read, or calls at once.
     fn begin(&mut self, env: &mut Env<'_>, wire: &mut Vec<u8>) -> u32 {
         let strange = self.keys.iter().filter(|(_, located)| may_be_strange(located, env));
-        let mut load = Load::located(env, strange.map(|(key, located)| (key.as_slice(), located.clone()))).apart();
+        let mut load =
+            Load::located(env, strange.map(|(key, located)| (key.as_slice(), located.clone()))).apart().leaving_parts();
         if load.keys().is_empty() {
             return self.call(&[], env, wire);
         }
@@ -140,7 +143,8 @@ impl UserCall {
         let request: Vec<&[u8]> = self.request.iter().map(Vec::as_slice).collect();
         let keys = self.keys.iter().map(|(key, located)| (key.as_slice(), located.clone()));
         self.behind = behind(self.reads_only, (&request, &self.also), keys, &self.script, read, env);
-        self.send(if self.reads_only { b"EVALSHA_RO" } else { b"EVALSHA" }, self.script.wrapped_sha().as_bytes(), wire);
+        let sha = self.script.wrapped_sha(self.behind.has_collections);
+        self.send(if self.reads_only { b"EVALSHA_RO" } else { b"EVALSHA" }, sha.as_bytes(), wire);
         self.phase = Phase::ByHash;
         1
     }
@@ -171,7 +175,8 @@ impl UserCall {
                 if is_script {
                     write_command(io.wire, &[b"SCRIPT", b"LOAD", self.script.body()]);
                 }
-                self.send(if self.reads_only { b"EVAL_RO" } else { b"EVAL" }, &self.script.wrapped(), io.wire);
+                let text = self.script.wrapped(self.behind.has_collections);
+                self.send(if self.reads_only { b"EVAL_RO" } else { b"EVAL" }, &text, io.wire);
                 self.phase = if is_script { Phase::Loaded } else { Phase::Whole };
                 Step::More(1 + u32::from(is_script))
             }
@@ -287,7 +292,7 @@ pub(crate) fn behind<'k>(
     let known: HashMap<&[u8], &Key> = read.iter().map(|key| (key.logical.as_slice(), key)).collect();
     let others = &args[3 + keys.len()..];
     let (mut physical, mut also, mut told) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut folded, mut again) = (0_i64, Vec::new());
+    let (mut folded, mut again, mut has_collections) = (0_i64, Vec::new(), false);
     for (number, (key, located)) in (1..).zip(&keys) {
         if matches!(located, Located::Plain | Located::Reserved) {
             physical.push(key.to_vec());
@@ -304,6 +309,7 @@ pub(crate) fn behind<'k>(
                 &unread
             }
         };
+        has_collections |= key.collection().is_some();
         physical.push(key.physical().to_vec());
         told.extend(tell(number, key, env));
         if let Some(place) = key.bucket().filter(|_| writes) {
@@ -332,7 +338,7 @@ pub(crate) fn behind<'k>(
     physical.extend(also);
     let count = physical.len().to_string().into_bytes();
     let others = others.iter().map(|arg| arg.to_vec()).chain(also_given.iter().cloned());
-    Behind { args: [count].into_iter().chain(physical).chain(others).chain(told).collect(), again }
+    Behind { args: [count].into_iter().chain(physical).chain(others).chain(told).collect(), again, has_collections }
 }
 
 /// The reply to a call, with the user's script or function where the server says in which script an error happened.
@@ -340,13 +346,13 @@ pub(crate) fn naming_the_users<'r>(script: &UserScript, reply: &'r [u8]) -> Cow<
     if !reply.starts_with(b"-") {
         return Cow::Borrowed(reply);
     }
-    let wrapped = script.wrapped_sha();
+    let with_name = |name: &[u8]| {
+        script.wrapped_shas().fold(reply.to_vec(), |reply, wrapped| replaced(&reply, wrapped.as_bytes(), name))
+    };
     Cow::Owned(match script.function() {
-        None => replaced(reply, wrapped.as_bytes(), script.sha.as_bytes()),
+        None => with_name(script.sha.as_bytes()),
         Some(_) if memchr::memmem::find(reply, b" on @user_script:").is_none() => reply.to_vec(),
-        Some(function) => {
-            replaced(&replaced(reply, wrapped.as_bytes(), &function.name), b"user_script:", b"user_function:")
-        }
+        Some(function) => replaced(&with_name(&function.name), b"user_script:", b"user_function:"),
     })
 }
 
@@ -448,7 +454,7 @@ mod tests {
     fn spilled_values_stay_as_long_as_elsewhere() {
         let script = Scripts::default().note(b"", false);
         let retires = format!("'{}')", str::from_utf8(RETIRE_MS).unwrap());
-        assert!(String::from_utf8(script.wrapped()).unwrap().contains(&retires));
+        assert!(String::from_utf8(script.wrapped(false)).unwrap().contains(&retires));
     }
 
     const LAYOUT: &str = "
@@ -487,7 +493,7 @@ mod tests {
             panic!()
         };
         let sent = shown(&mut wire);
-        let (wrapped, own) = (format!("{:?}", script.wrapped_sha()), format!("{:?}", script.sha));
+        let (wrapped, own) = (format!("{:?}", script.wrapped_sha(false)), format!("{:?}", script.sha));
         assert!(
             sent.starts_with("*16\r\n$7\r\nEVALSHA\r\n") && sent.contains(&wrapped) && sent.ends_with("$1\r\n1\r\n"),
             "{sent}"

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sha1::{Digest, Sha1};
 
-use super::text;
+use super::text::{self, Prelude};
 use crate::notify::Notices;
 
 /// So many bytes of scripts are kept at most; those that were not used for longest go first.
@@ -56,7 +56,8 @@ pub struct UserScript {
     function: Option<Function>,
     /// The server has `server` beside `redis`.
     has_server: bool,
-    wrapped_sha: OnceLock<Sha>,
+    /// By whether sets or hashes are among its keys.
+    wrapped_sha: [OnceLock<Sha>; 2],
     obstacle: OnceLock<Option<&'static str>>,
     /// What is published of what it does.
     notices: Option<Notices>,
@@ -87,7 +88,7 @@ impl UserScript {
     }
 
     fn with(sha: Sha, body: Arc<[u8]>, function: Option<Function>, has_server: bool) -> Self {
-        let (wrapped_sha, obstacle) = (OnceLock::new(), OnceLock::new());
+        let (wrapped_sha, obstacle) = (Default::default(), OnceLock::new());
         let (notices, publishing) = (None, Mutex::default());
         Self { sha, body, function, has_server, wrapped_sha, obstacle, notices, publishing }
     }
@@ -117,17 +118,23 @@ impl UserScript {
         &self.body
     }
 
-    /// The text that is sent in its place where its keys are folded.
-    pub fn wrapped(&self) -> Vec<u8> {
+    /// The text that is sent in its place where its keys are folded; of these sets or hashes only where it `has_collections`.
+    pub fn wrapped(&self, has_collections: bool) -> Vec<u8> {
+        let prelude = Prelude { has_collections, notices: self.notices };
         match &self.function {
-            Some(function) => text::wrapped_library(&self.body, &function.flags, self.has_server, self.notices),
-            None => text::wrapped(&self.body, self.has_server, self.notices),
+            Some(function) => text::wrapped_library(&self.body, &function.flags, self.has_server, prelude),
+            None => text::wrapped(&self.body, self.has_server, prelude),
         }
     }
 
     /// The hash of that text.
-    pub fn wrapped_sha(&self) -> Sha {
-        *self.wrapped_sha.get_or_init(|| Sha::of(&self.wrapped()))
+    pub fn wrapped_sha(&self, has_collections: bool) -> Sha {
+        *self.wrapped_sha[usize::from(has_collections)].get_or_init(|| Sha::of(&self.wrapped(has_collections)))
+    }
+
+    /// The hashes of those of its texts that were sent.
+    pub(crate) fn wrapped_shas(&self) -> impl Iterator<Item = Sha> {
+        self.wrapped_sha.iter().filter_map(OnceLock::get).copied()
     }
 
     /// Whether its first line, or what a function was registered with, says that it writes nothing.
@@ -258,7 +265,10 @@ mod tests {
     #[test]
     fn what_is_sent_has_a_hash_of_its_own() {
         let script = Scripts::default().note(b"return 1", false);
-        assert_eq!(script.wrapped_sha(), Sha::of(&script.wrapped()));
-        assert_ne!(script.wrapped_sha(), script.sha);
+        for has_collections in [false, true] {
+            assert_eq!(script.wrapped_sha(has_collections), Sha::of(&script.wrapped(has_collections)));
+        }
+        assert_ne!(script.wrapped_sha(false), script.sha);
+        assert_ne!(script.wrapped_sha(false), script.wrapped_sha(true));
     }
 }

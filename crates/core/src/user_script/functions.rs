@@ -329,7 +329,7 @@ mod tests {
         let of = |name: &str, flags: &[&str]| {
             let flags = flags.iter().map(|flag| flag.as_bytes().to_vec()).collect();
             let function = Function { name: name.into(), flags, is_lua: true };
-            UserScript::of_library(Sha::of(CODE.as_bytes()), CODE.as_bytes().into(), function, false).wrapped_sha()
+            UserScript::of_library(Sha::of(CODE.as_bytes()), CODE.as_bytes().into(), function, false).wrapped_sha(false)
         };
         assert_eq!(of("a", &[]), of("b", &[]));
         assert_ne!(of("a", &[]), of("a", &["no-writes"]));

@@ -6,7 +6,15 @@ local function on_members()
     if type(arg) ~= 'string' then return nil end
     args[at] = arg
   end
-  local kind, first = place[7], args[3]
+  local kind, first, parts = place[7], args[3], parts_of(place)
+  if parts and (kind == 'set' and is_in(' SPOP SRANDMEMBER ') or kind == 'hash' and upper == 'HRANDFIELD') and not (reads_only and upper == 'SPOP') then
+    local reply = drawn_from_parts(place, parts, count, args)
+    if reply ~= nil then return reply end
+  end
+  if parts and kind == 'hash' and count == 4 and is_in(' HINCRBY HINCRBYFLOAT ') and not reads_only then
+    local reply = ask_parts(place, parts, upper, first, args[4])
+    return upper == 'HINCRBY' and type(reply) == 'string' and tonumber(reply) or reply
+  end
   local is_of_set = is_in(' SADD SREM SISMEMBER SMISMEMBER SCARD SMEMBERS ')
   local is_of_hash = is_in(' HSET HMSET HSETNX HDEL HGET HMGET HEXISTS HSTRLEN HLEN HGETALL HKEYS HVALS ')
   if kind == 'set' and not is_of_set or kind == 'hash' and not is_of_hash then return nil end
@@ -15,9 +23,27 @@ local function on_members()
   local is_right = is_whole and count == 2 or names_one and count == 3 or upper == 'HSETNX' and count == 4
     or not (is_whole or names_one or upper == 'HSETNX') and count > 2 and (not has_pairs or count % 2 == 0)
   if not is_right or writes and reads_only then return nil end
-  local value, expires_at, failure = read(place)
+  local asks = not is_in(' SMEMBERS HGETALL HKEYS HVALS ') and parts
+  if asks then
+    local what = ({SADD = 'ADD', HSET = 'ADD', HMSET = 'ADD', HSETNX = 'NEW', SREM = 'REMOVE', HDEL = 'REMOVE', SCARD = 'COUNT',
+      HLEN = 'COUNT', HSTRLEN = 'LENGTH', HGET = 'GET', HMGET = 'GET'})[upper] or 'HAS'
+    local reply = ask_parts(place, parts, what, unpack(args, 3, count))
+    if type(reply) == 'table' and reply.err then return reply end
+    if what == 'REMOVE' and ask_parts(place, parts, 'COUNT') == 0 then return remove(place) or reply end
+    if names_one then return reply[1] or none end
+    if upper == 'HMSET' then return {ok = 'OK'} end
+    if upper == 'HMGET' then
+      for at = 1, count - 2 do reply[at] = reply[at] or none end
+    end
+    return reply
+  end
+  local names, values, value, expires_at, failure = {}, {}, nil, nil, nil
+  if parts then
+    names, values, failure = by_name(place, parts, 1048576)
+  else
+    value, expires_at, failure = read(place)
+  end
   if failure then return failure end
-  local names, values = {}, {}
   if value then
     names, values = unpacked(value)
     if not names then return unreadable(place) end

@@ -15,6 +15,7 @@
 //! | `numerals.lua`, `integers.lua` | numbers to other bases, and back |
 //! | `unpacked.lua`, `packed.lua` | packed sets and hashes, read and made |
 //! | `members.lua` | commands on members and fields of those |
+//! | `in_parts.lua` | the same of large ones, which lie in parts |
 //! | `events.lua` | what commands do to folded keys, published where the server publishes such |
 //! | `ordinary.lua` | commands on a field, by the scripts that carry out commands on fields |
 //! | `rest.lua` | what those decline: other frames, spilled values, several keys; and what the server does on a scratch key |

@@ -59,7 +59,7 @@ do
     if spot_count > 0 then
       local bucket, why_not = elsewhere(key, spots, kind)
       if why_not == 'again' then return {again = {ok = again}} end
-      place[1], is_other = bucket, why_not == 'other'
+      place[1], place[8], is_other = bucket, spots, why_not == 'other'
     end
     KEYS[number] = key
     if not is_other then

@@ -5,6 +5,9 @@ local function now()
   return at[1] * 1000 + math.floor(at[2] / 1000)
 end
 
+-- How often members were drawn.
+local draws = 0
+
 local function carry_out_rest(upper, place, count, args, is_allowed)
   local place_named, names_others = place, false
   for at = 2, count do
@@ -46,6 +49,8 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if expires_at and expires_at < now() then return expires_at, nil, stored end
     return expires_at, math.min(math.floor(tag / 4), 3), string.sub(stored, from)
   end
+  local remove
+  --@in_parts
   -- The value in a field and when it expires; nothing where there is none. An error is the third.
   local function read(place)
     local expires_at, kind, body, failure = read_frame(place)
@@ -53,7 +58,8 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if kind == 0 then return body, expires_at end
     if kind == 1 and #body > 0 and #body < 9 then return decimal(body), expires_at end
     if kind == 2 and #body == 34 then
-      return nil, nil, refusal(place, 'it is too large for scripts; use commands instead of a script')
+      local value, why_not = packed_parts(place, parts_of(place))
+      return value, expires_at, why_not
     end
     if kind == 2 and #body == 8 then
       local value = real.pcall('GET', spill_name(string.sub(place[4], 9), place[5], body))
@@ -79,7 +85,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
       real.pcall('PEXPIRE', spill_name(string.sub(place[4], 9), place[5], nonce), '5000')
     end
   end
-  local function remove(place)
+  remove = function(place)
     local _, kind, body = read_frame(place)
     field_call('HDEL', place[1], place[2])
     if not failed then retire(place, kind, body) end
@@ -109,6 +115,11 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
       stored = string.char(tag) .. expiry .. value
     else
       stored = value
+    end
+    local is_done = #stored > tonumber(place[3]) and place[7] ~= '' and put_in_parts(place, value, string.char(tag + 8) .. expiry)
+    if is_done then
+      if is_done == true then retire(place, kind, body) else return is_done end
+      return nil
     end
     if #stored > tonumber(place[3]) then
       local nonce = string.sub(place[4], 1, 8)
@@ -341,6 +352,10 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
         return refusal(from or to, 'another database is not supported')
       end
     end
+    if from and to and count == 3 and upper ~= 'LCS' and from[7] ~= '' then
+      local reply = renamed_in_parts(from, to)
+      if reply ~= nil then return reply end
+    end
     if upper ~= 'LCS' and to and not from then
       local kind = real.pcall('TYPE', args[2]).ok
       if kind and kind ~= (to[7] == '' and 'string' or to[7]) and kind ~= 'none' then return another_type(to) end
@@ -350,6 +365,8 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   local positions = {}
   if upper == 'SMOVE' then
     local to = places[args[3]]
+    local reply = place and to and count == 4 and place[7] == 'set' and to[7] == 'set' and moved_in_parts(place, to)
+    if reply then return reply end
     local _, is_there = unpack(to and count == 4 and to[7] ~= 'set' and {read_frame(to)} or {nil, true})
     if not is_there then return another_type(to) end
     return on_scratch({2, 3})

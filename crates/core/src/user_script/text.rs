@@ -20,54 +20,73 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use super::lexer::{Kind, Word, words};
+use crate::collection::parts::{Limits, WHY_DAMAGED};
 use crate::command::{Find, keys::Begin, table};
 use crate::notify::Notices;
+use crate::record::FEWEST_IN_PARTS;
 
-/// What stands between `local redis=` and the user's script.
-static PRELUDE: LazyLock<Vec<u8>> = LazyLock::new(|| prelude(""));
+/// Which lines stand before a script: a server keeps them for each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prelude {
+    /// Sets or hashes are among its keys.
+    pub(super) has_collections: bool,
+    /// What is published of what it does.
+    pub(super) notices: Option<Notices>,
+}
 
-/// The same where it is published what scripts do.
-static PUBLISHING: LazyLock<Vec<u8>> = LazyLock::new(|| prelude(include_str!("events.lua")));
+/// What stands between `local redis=` and the user's script, by whether it has collections, and whether what it does is published.
+static PRELUDES: LazyLock<[[Vec<u8>; 2]; 2]> = LazyLock::new(|| {
+    let events = ["", include_str!("events.lua")];
+    [false, true].map(|has_collections| events.map(|events| prelude(events, has_collections)))
+});
+
+/// Of the pieces those that are about sets and hashes alone.
+const OF_COLLECTIONS: [&str; 5] = ["unpacked", "packed", "in_parts", "parts", "members"];
 
 /// Stands there in the place of what is published.
 const NOTICES: &[u8] = b"'notices'";
 
-fn prelude(events: &str) -> Vec<u8> {
-    let program = expanded(&include_str!("prelude.lua").replace("--@events", events));
+fn prelude(events: &str, has_collections: bool) -> Vec<u8> {
+    let left_out: &[&str] = if has_collections { &[] } else { &OF_COLLECTIONS };
+    let program = expanded(&include_str!("prelude.lua").replace("--@events", events), left_out);
     let behind = b" end)() if rawget(redis,'again')then return rawget(redis,'again')end";
     [b"local redis=(function()", squeezed(program.as_bytes()).as_slice(), behind].concat()
 }
 
-/// What stands before a user's script, where this is published of what it does.
-fn prelude_for(notices: Option<Notices>) -> Cow<'static, [u8]> {
-    let Some(notices) = notices else { return Cow::Borrowed(&PRELUDE) };
-    let at = memchr::memmem::find(&PUBLISHING, NOTICES).unwrap_or(PUBLISHING.len());
-    let (before, behind) = PUBLISHING.split_at(at);
-    Cow::Owned([before, notices.in_lua().as_bytes(), &behind[NOTICES.len().min(behind.len())..]].concat())
+impl Prelude {
+    fn text(self) -> Cow<'static, [u8]> {
+        let [silent, publishing] = &PRELUDES[usize::from(self.has_collections)];
+        let Some(notices) = self.notices else { return Cow::Borrowed(silent) };
+        let at = memchr::memmem::find(publishing, NOTICES).unwrap_or(publishing.len());
+        let (before, behind) = publishing.split_at(at);
+        Cow::Owned([before, notices.in_lua().as_bytes(), &behind[NOTICES.len().min(behind.len())..]].concat())
+    }
 }
 
-/// What stands before a library of functions in front of [`PRELUDE`]: whether the library is still the server's.
+/// What stands before a library of functions in front of [`PRELUDES`]: whether the library is still the server's.
 static STALE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let check = squeezed(expanded(include_str!("stale.lua")).as_bytes());
+    let check = squeezed(expanded(include_str!("stale.lua"), &[]).as_bytes());
     let behind = b" end)()then return{ok='stale '..ARGV[ARGV[#ARGV-1]-1]}end ";
     [b"if(function()", check.as_slice(), behind].concat()
 });
 
 /// A script that answers in which state the server's functions are.
 pub(super) static STATE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let state = squeezed(expanded(include_str!("state.lua")).as_bytes());
+    let state = squeezed(expanded(include_str!("state.lua"), &[]).as_bytes());
     [b"#!lua flags=no-writes,allow-oom,allow-stale\n", state.as_slice(), b" return state"].concat()
 });
 
-fn expanded(text: &str) -> String {
+/// A program, without these pieces.
+fn expanded(text: &str, left_out: &[&str]) -> String {
     let mut program = String::new();
-    expand(text, &mut program);
+    expand(text, left_out, &mut program);
     program
 }
 
-/// Appends a program, with the files that it names where it names them.
-fn expand(text: &str, program: &mut String) {
+/// Appends a program, with the files that it names where it names them, but for those that are left out.
+fn expand(text: &str, left_out: &[&str], program: &mut String) {
     let named = |name: &str| match name {
+        _ if left_out.contains(&name) => String::new(),
         "frame" => include_str!("../exchange/field/frame.lua").to_owned(),
         "number_of" => include_str!("../exchange/field/number_of.lua").to_owned(),
         "framed" => include_str!("../exchange/field/framed.lua").to_owned(),
@@ -80,6 +99,8 @@ fn expand(text: &str, program: &mut String) {
         "integers" => include_str!("integers.lua").to_owned(),
         "packed" => include_str!("packed.lua").to_owned(),
         "unpacked" => include_str!("unpacked.lua").to_owned(),
+        "in_parts" => in_parts(),
+        "parts" => include_str!("../exchange/parts/parts.lua").to_owned(),
         "members" => include_str!("members.lua").to_owned(),
         "elsewhere" => include_str!("elsewhere.lua").to_owned(),
         "numerals" => include_str!("numerals.lua").to_owned(),
@@ -90,11 +111,19 @@ fn expand(text: &str, program: &mut String) {
     };
     for line in text.lines() {
         match line.trim_start().strip_prefix("--@") {
-            Some(name) => expand(&named(name), program),
+            Some(name) => expand(&named(name), left_out, program),
             None => program.push_str(line),
         }
         program.push('\n');
     }
+}
+
+/// What is asked of the script on parts, with its limits.
+fn in_parts() -> String {
+    let Limits { longest, integers, texts } = Limits::DEFAULT;
+    let limits = [("@longest", longest), ("@integers", integers), ("@texts", texts), ("@fewest", FEWEST_IN_PARTS)];
+    let text = include_str!("in_parts.lua").replace("@damaged", WHY_DAMAGED);
+    limits.into_iter().fold(text, |text, (name, limit)| text.replace(name, &limit.to_string()))
 }
 
 /// The names of all commands that have one key and have it as their first argument, each with a space before and behind.
@@ -139,18 +168,18 @@ fn squeezed(program: &[u8]) -> Vec<u8> {
 
 /// The text that is sent for a user's script. Where it names `server`, as Valkey calls what Redis calls `redis`, it gets that
 /// too if the server has it.
-pub(super) fn wrapped(body: &[u8], has_server: bool, notices: Option<Notices>) -> Vec<u8> {
+pub(super) fn wrapped(body: &[u8], has_server: bool, prelude: Prelude) -> Vec<u8> {
     let first_line =
         if body.starts_with(b"#!") { memchr::memchr(b'\n', body).map_or(body.len(), |at| at + 1) } else { 0 };
     let (first_line, rest) = body.split_at(first_line);
     let words = words(rest);
     let names_server = has_server && words.iter().any(|word| is_name(word, rest, b"server"));
     let also: &[u8] = if names_server { b" local server=redis" } else { b"" };
-    [first_line, &prelude_for(notices), also, b" ", &bracketed(rest, &words)].concat()
+    [first_line, &prelude.text(), also, b" ", &bracketed(rest, &words)].concat()
 }
 
 /// The text that is sent for a call of one of a library's functions that has these flags.
-pub(super) fn wrapped_library(code: &[u8], flags: &[Vec<u8>], has_server: bool, notices: Option<Notices>) -> Vec<u8> {
+pub(super) fn wrapped_library(code: &[u8], flags: &[Vec<u8>], has_server: bool, prelude: Prelude) -> Vec<u8> {
     let library = code.splitn(2, |byte| *byte == b'\n').nth(1).unwrap_or_default();
     let words = words(library);
     let names = |name: &[u8]| words.iter().any(|word| is_name(word, library, name));
@@ -167,7 +196,7 @@ pub(super) fn wrapped_library(code: &[u8], flags: &[Vec<u8>], has_server: bool, 
         &flags.join(&b','),
         b"\n",
         &STALE,
-        &prelude_for(notices),
+        &prelude.text(),
         also,
         b" ",
         &caught,
@@ -252,27 +281,35 @@ mod tests {
     use super::*;
     use crate::notify::{Classes, Notifications};
 
+    const OF_STRINGS: Prelude = Prelude { has_collections: false, notices: None };
+
     fn after_prelude(body: &str, has_server: bool) -> String {
-        let text = String::from_utf8(wrapped(body.as_bytes(), has_server, None)).unwrap();
-        text.replacen(str::from_utf8(&PRELUDE).unwrap(), "…", 1)
+        let text = String::from_utf8(wrapped(body.as_bytes(), has_server, OF_STRINGS)).unwrap();
+        text.replacen(str::from_utf8(&OF_STRINGS.text()).unwrap(), "…", 1)
     }
 
     #[test]
     fn what_is_put_before_is_one_line_without_comments() {
-        let prelude = str::from_utf8(&PRELUDE).unwrap();
-        assert!(!prelude.contains("--") && !prelude.contains('\n'), "{prelude}");
-        assert!(prelude.contains(" HSET ") && prelude.contains(" INCR ") && !prelude.contains(" ZUNION "));
+        for has_collections in [false, true] {
+            let prelude = Prelude { has_collections, ..OF_STRINGS }.text();
+            let prelude = str::from_utf8(&prelude).unwrap();
+            assert!(!prelude.contains("--") && !prelude.contains('\n'), "{prelude}");
+            let left = ["@one_key", "@longest", "@integers", "@texts", "@fewest", "@damaged"];
+            assert!(!left.iter().any(|name| prelude.contains(name)), "{prelude}");
+            assert!(prelude.contains(" HSET ") && prelude.contains(" INCR ") && !prelude.contains(" ZUNION "));
+            assert_eq!(prelude.contains("'SISMEMBER'"), has_collections, "{prelude}");
+        }
     }
 
     #[test]
     fn what_is_published_is_said_where_anything_is() {
         let notifications = Notifications::default();
         notifications.follow(Classes::parse(b"Eg$"));
-        let published = prelude_for(notifications.in_database(3));
+        let published = Prelude { notices: notifications.in_database(3), ..OF_STRINGS }.text();
         let published = str::from_utf8(&published).unwrap();
         assert!(published.contains("=unpack{false,'__keyevent@3__:','g$'}"), "{published}");
         assert!(!published.contains("'notices'") && !published.contains("--") && !published.contains('\n'));
-        assert!(!str::from_utf8(&PRELUDE).unwrap().contains("PUBLISH'"));
+        assert!(!str::from_utf8(&OF_STRINGS.text()).unwrap().contains("PUBLISH'"));
     }
 
     #[test]
@@ -290,9 +327,9 @@ mod tests {
     fn a_library_is_a_function_of_a_script() {
         let text = |code: &str, flags: &[&str], has_server| {
             let flags: Vec<Vec<u8>> = flags.iter().map(|flag| flag.as_bytes().to_vec()).collect();
-            let text = String::from_utf8(wrapped_library(code.as_bytes(), &flags, has_server, None)).unwrap();
+            let text = String::from_utf8(wrapped_library(code.as_bytes(), &flags, has_server, OF_STRINGS)).unwrap();
             let text = text.replacen(str::from_utf8(&STALE).unwrap(), "?", 1);
-            text.replacen(str::from_utf8(&PRELUDE).unwrap(), "…", 1)
+            text.replacen(str::from_utf8(&OF_STRINGS.text()).unwrap(), "…", 1)
         };
         let plain = text("#!lua name=l\nlocal a\nreturn -- b", &[], true);
         assert!(plain.starts_with("#!lua\n?…  return(function(library)"), "{plain}");

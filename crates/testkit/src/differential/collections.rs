@@ -160,11 +160,6 @@ pub(super) const COMMANDS: &[(u64, &str)] = &[
     (2, "(EXEC|DISCARD|UNWATCH)"),
 ];
 
-/// Whether a command adds so many at once.
-pub(super) fn makes_parts(form: &str) -> bool {
-    form.contains(" n39")
-}
-
 /// What servers from Redis 7.4 and Valkey 9.0 on have besides: fields that expire.
 pub(super) const FIELD_EXPIRY: &[(u64, &str)] = &[
     (20, "HEXPIRE {hash} {seconds} [NX|XX|GT|LT] FIELDS 1 {member}"),

@@ -69,7 +69,7 @@ pub(super) struct Trial {
     pub(super) is_keyfold: bool,
     /// Sets and hashes, where fields may expire.
     pub(super) collections: Option<FieldsExpire>,
-    /// Half of the commands on those in scripts, and none that makes what scripts refuse: fields that expire, and parts.
+    /// Half of the commands on those in scripts, and none that makes what scripts refuse: fields that expire.
     pub(super) in_scripts: bool,
 }
 
@@ -83,8 +83,7 @@ impl Generator {
         let (commands, interference, groups): (Vec<_>, _, _) = match collections {
             Some(FieldsExpire(do_expire)) => {
                 let expiring = collections::FIELD_EXPIRY.iter().filter(|_| do_expire && !in_scripts);
-                let is_tried = |form: &&(u64, &str)| !(in_scripts && collections::makes_parts(form.1));
-                let commands = collections::COMMANDS.iter().filter(is_tried).chain(expiring).copied().collect();
+                let commands = collections::COMMANDS.iter().chain(expiring).copied().collect();
                 (commands, collections::INTERFERENCE, vec![group_of_collections()])
             }
             None => {

@@ -74,6 +74,10 @@ impl Limits {
     pub const DEFAULT: Self = Self { longest: 64, integers: 320, texts: 120 };
 }
 
+/// What is said of parts that aren't as their header says.
+pub(crate) const WHY_DAMAGED: &str =
+    "the directory of its parts is not what its header says; was it removed past keyfold, or evicted?";
+
 /// One part of a collection that is to be written: which it is, and what it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part<'c> {

@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 
 use crate::collection::CollectionKind;
-use crate::collection::parts::{Limits, class_of};
+use crate::collection::parts::{Limits, WHY_DAMAGED, class_of};
 use crate::command::{self, Flags};
-use crate::exchange::parts::{DAMAGED, HINTED, MOST_MEMBERS, Parts, SCRIPT, UNSURE, WHY_DAMAGED, begin, counted_by};
+use crate::exchange::parts::{DAMAGED, HINTED, MOST_MEMBERS, Parts, SCRIPT, UNSURE, begin, counted_by};
 use crate::exchange::script::without_place;
 use crate::exchange::{Effect, Env, Io, ReplyKind, Step, done, fail, failure};
 use crate::layout::{Located, Place};

@@ -25,7 +25,7 @@
 
 use std::sync::LazyLock;
 
-use crate::collection::parts::{Header, Limits, Remainder};
+use crate::collection::parts::{Header, Limits, Remainder, WHY_DAMAGED};
 use crate::collection::{Collection, CollectionKind};
 use crate::command;
 use crate::exchange::batch::Commands;
@@ -65,10 +65,6 @@ const HINTED: &[u8] = b"+~\r\n";
 
 /// What the script says of parts that aren't as their header says.
 const DAMAGED: &[u8] = b"+damaged\r\n";
-
-/// What that comes from.
-const WHY_DAMAGED: &str =
-    "the directory of its parts is not what its header says; was it removed past keyfold, or evicted?";
 
 /// The arguments of a call behind the script, up to what it is asked for: on this field of a bucket, where this was seen, with hints of the
 /// parts of this nonce.

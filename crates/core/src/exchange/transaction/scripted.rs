@@ -19,7 +19,7 @@ use crate::exchange::Env;
 use crate::exchange::batch::Commands;
 use crate::exchange::function_call::{behind_arguments, found};
 use crate::exchange::key::Key;
-use crate::exchange::user_call::{behind, may_be_strange, naming_the_users, reads_only};
+use crate::exchange::user_call::{Behind, behind, may_be_strange, naming_the_users, reads_only};
 use crate::layout::Located;
 use crate::notify::Notices;
 use crate::resp::Protocol;
@@ -170,11 +170,11 @@ impl Sender {
                 // What functions there are was asked when this EXEC began.
                 let (also, _) = behind_arguments(script, Vec::new(), env);
                 let behind = behind(reads_only, (&args, &also), as_slices(&keys), script, read, env);
-                if script.function().is_none() && !self.sent.contains(&script.wrapped_sha()) {
+                if script.function().is_none() && !self.sent.contains(&script.wrapped_sha(behind.has_collections)) {
                     // Elsewhere it is called by its hash where no key is folded.
                     self.push_uncounted(&[b"SCRIPT", b"LOAD", script.body()], commands);
                 }
-                self.call(script, reads_only, &behind.args, commands);
+                self.call(script, reads_only, &behind, commands);
             }
             (Scripted::Command, _) => {
                 let keys = located(queued, env);
@@ -186,7 +186,7 @@ impl Sender {
                     .collect();
                 let script = &one_command().publishing(self.notices);
                 let behind = behind(false, (&call, &[]), as_slices(&keys), script, read, env);
-                self.call(script, false, &behind.args, commands);
+                self.call(script, false, &behind, commands);
             }
             _ => return false,
         }
@@ -200,13 +200,13 @@ impl Sender {
         }
     }
 
-    fn call(&mut self, script: &UserScript, reads_only: bool, behind: &[Vec<u8>], commands: &mut Commands) {
+    fn call(&mut self, script: &UserScript, reads_only: bool, behind: &Behind, commands: &mut Commands) {
         if self.sent.len() == MOST_KNOWN {
             self.sent.clear();
         }
-        let sha = script.wrapped_sha();
+        let sha = script.wrapped_sha(behind.has_collections);
         let is_first = self.sent.insert(sha);
-        let text = is_first.then(|| script.wrapped());
+        let text = is_first.then(|| script.wrapped(behind.has_collections));
         let command: &[u8] = match (is_first, reads_only) {
             (true, false) => b"EVAL",
             (true, true) => b"EVAL_RO",
@@ -214,7 +214,7 @@ impl Sender {
             (false, true) => b"EVALSHA_RO",
         };
         let head = [command, text.as_deref().unwrap_or(sha.as_bytes())];
-        let args: Vec<&[u8]> = head.into_iter().chain(behind.iter().map(Vec::as_slice)).collect();
+        let args: Vec<&[u8]> = head.into_iter().chain(behind.args.iter().map(Vec::as_slice)).collect();
         commands.push_passed(&args);
     }
 }
