@@ -35,7 +35,8 @@ pub fn shortfalls(server: &mut Server, layout: &Layout, assumed: &[(String, u64)
             Some((name, value)) => (name.clone(), Some(*value)),
             None => read(server, need.setting),
         };
-        has.is_none_or(|has| has < need.least).then_some(Shortfall { need, name, has })
+        let is_short = has.map_or(!need.is_met_by_default(), |has| has < need.least);
+        is_short.then_some(Shortfall { need, name, has })
     };
     layout.listpack_needs().into_iter().filter_map(check).collect()
 }

@@ -1,14 +1,24 @@
-//! What a layout needs of the server's settings that keep buckets small.
+//! What a layout needs of the server's settings that keep buckets small, and parts of large sets and hashes.
 //!
 //! One field or value over `hash-max-listpack-value`, or one entry over `hash-max-listpack-entries`, makes a bucket a
-//! hashtable for good, and it saves nothing then. Before Redis 7.0 both were named `ziplist`.
+//! hashtable for good, and it saves nothing then. Before Redis 7.0 both were named `ziplist`. Parts are made for the limits that
+//! servers have by default.
 
 use super::{Layout, Namespace};
+use crate::collection::CollectionKind;
+use crate::collection::parts::Limits;
 
 /// How long a field or a value may be.
 pub const LISTPACK_VALUE: &str = "hash-max-listpack-value";
 /// How many fields a bucket may have.
 pub const LISTPACK_ENTRIES: &str = "hash-max-listpack-entries";
+
+/// How many members a set of integers may have.
+const INTSET_ENTRIES: &str = "set-max-intset-entries";
+/// How long a member of any other set may be, since Redis 7.2.
+const SET_VALUE: &str = "set-max-listpack-value";
+/// How many it may have.
+const SET_ENTRIES: &str = "set-max-listpack-entries";
 
 /// What a layout needs of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,17 +48,49 @@ impl Layout {
         let entries = folding().filter_map(|namespace| {
             Some(need(namespace, LISTPACK_ENTRIES, namespace.placement.span()?, namespace.line()))
         });
-        let most = |needs: &mut dyn Iterator<Item = ListpackNeed>| needs.max_by_key(|need| need.least);
-        [most(&mut value.into_iter()), most(&mut entries.into_iter())].into_iter().flatten().collect()
+        let Limits { longest, integers, texts } = Limits::DEFAULT;
+        let settings = [
+            (LISTPACK_VALUE, longest, "bytes"),
+            (LISTPACK_ENTRIES, texts, "members"),
+            (INTSET_ENTRIES, integers, "integers"),
+            (SET_VALUE, longest, "bytes"),
+            (SET_ENTRIES, texts, "members"),
+        ];
+        let parts = folding().flat_map(|namespace| {
+            let settings = match namespace.placement.collection() {
+                None => &[][..],
+                Some(CollectionKind::Hash) => &settings[..2],
+                Some(CollectionKind::Set) => &settings,
+            };
+            let of_parts = |limit, unit| format!("large ones lie in parts of up to {limit} {unit}");
+            settings
+                .iter()
+                .map(move |(setting, limit, unit)| need(namespace, setting, *limit as u64, of_parts(limit, unit)))
+        });
+        let mut needs: Vec<ListpackNeed> = Vec::new();
+        for need in value.chain(entries).chain(parts) {
+            match needs.iter_mut().find(|other| other.setting == need.setting) {
+                Some(other) if other.least < need.least => *other = need,
+                Some(_) => {}
+                None => needs.push(need),
+            }
+        }
+        needs
     }
 }
 
 impl ListpackNeed {
+    /// Whether a server that doesn't tell is taken to meet it: all do, unless somebody has lowered the limit.
+    pub fn is_met_by_default(&self) -> bool {
+        [INTSET_ENTRIES, SET_VALUE, SET_ENTRIES].contains(&self.setting)
+    }
+
     /// What is wrong where a server has less, by the name that it knows the setting by.
     pub fn unmet(&self, name: &str, has: u64) -> String {
         let Self { least, keys, because, .. } = self;
+        let what = if because.contains("in parts") { "parts" } else { "buckets" };
         format!(
-            "the server's {name} is {has}, and `{keys}` needs {least} ({because}): buckets over it become hashtables and save \
+            "the server's {name} is {has}, and `{keys}` needs {least} ({because}): {what} over it become hashtables and save \
              nothing"
         )
     }
@@ -76,6 +118,21 @@ mod tests {
             shown,
             [(LISTPACK_VALUE, 300, "value_limit = 300"), (LISTPACK_ENTRIES, 1000, "bucket = { span = 1000 }")]
         );
+    }
+
+    #[test]
+    fn large_sets_and_hashes_need_what_their_parts_do() {
+        let needs = |kind| {
+            let file = format!(
+                "[[namespace]]\nkeys = 'a:{{id:int}}'\ntype = '{kind}'\nbucket = {{ span = 16 }}\nvalue_limit = 200\n"
+            );
+            let needs = Layout::parse_file(&file).unwrap().listpack_needs();
+            needs.into_iter().map(|need| (need.setting, need.least)).collect::<Vec<_>>()
+        };
+        let of_hashes = [(LISTPACK_VALUE, 200), (LISTPACK_ENTRIES, 120)];
+        assert_eq!(needs("hash"), of_hashes);
+        let of_sets = [(INTSET_ENTRIES, 320), (SET_VALUE, 64), (SET_ENTRIES, 120)];
+        assert_eq!(needs("set"), [&of_hashes[..], &of_sets].concat());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::time::SystemTime;
 
 use keyfold_core::admin::move_progress::MoveProgress;
-use keyfold_core::layout::{LISTPACK_ENTRIES, ListpackNeed};
+use keyfold_core::layout::{LISTPACK_ENTRIES, LISTPACK_VALUE, ListpackNeed};
 use keyfold_core::status::{Saving, Status, Warning};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -176,7 +176,11 @@ fn of_move(progress: Option<MoveProgress>) -> Option<Warning> {
 fn of_server(server: &ServerStatus, needs: &[ListpackNeed], is_cache: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for need in needs {
-        let has = if need.setting == LISTPACK_ENTRIES { server.listpack_entries } else { server.listpack_value };
+        let has = match need.setting {
+            LISTPACK_ENTRIES => server.listpack_entries,
+            LISTPACK_VALUE => server.listpack_value,
+            _ => None,
+        };
         if let Some(has) = has.filter(|has| *has < need.least) {
             let advice = format!("On the server: {}", need.mend(need.setting));
             let text = sentence(&need.unmet(need.setting, has));

@@ -179,6 +179,23 @@ fn tools_say_of(stage: &Stage) {
     }
 }
 
+/// Parts are made for the limits that servers have by default.
+#[test]
+fn a_server_that_would_not_pack_parts_is_told_of_before_anything_is_moved() {
+    let Some(stage) = Stage::newest(&["--set-max-intset-entries", "100"]) else { return };
+    let layout = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 32 }\n";
+    let mut wire = stage.connect();
+    (0..4000).for_each(|number| assert_eq!(said(&mut wire, &format!("SADD tags:1 {number}")), ":1\\r\\n"));
+    let why =
+        "set-max-intset-entries is 100, and `tags:{id:int}` needs 320 (large ones lie in parts of up to 320 integers)";
+    stage.fold(layout, &[]).assert_code(1).assert_says(why);
+    assert_eq!(said(&mut wire, "KEYS ~*"), "*0\\r\\n");
+    stage.fold(layout, &["--raise-limits"]).assert_code(0).assert_says("set set-max-intset-entries 320");
+    let names = said(&mut wire, "KEYS ~*|*i[1-9]*");
+    let part = names.split("\\r\\n").nth(2).unwrap();
+    assert_eq!(said(&mut wire, &format!("OBJECT ENCODING {part}")), "$6\\r\\nintset\\r\\n", "{names}");
+}
+
 #[test]
 fn what_is_no_set_stays_and_is_told() {
     let Some(stage) = Stage::newest(&[]) else { return };
