@@ -16,7 +16,8 @@ use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::shown::Shown;
 use crate::exchange::{Effect, Env, Io, Refusal, Step};
 use crate::layout::{Layout, NamespaceIndex, Physical};
-use crate::number::parse_integer;
+use crate::members::is_cursor;
+use crate::number::{NOT_AN_INTEGER, parse_integer};
 use crate::resp::word::is_word;
 use crate::resp::{Protocol, Reply};
 use crate::slot::Slot;
@@ -110,7 +111,8 @@ pub(crate) struct List {
 #[derive(Debug)]
 pub(super) struct ScanOptions<'a> {
     pub(super) pattern: Option<&'a [u8]>,
-    count: &'a [u8],
+    /// Above zero.
+    pub(super) count: u64,
     kind: Option<&'a [u8]>,
 }
 
@@ -120,23 +122,21 @@ impl<'a> ScanOptions<'a> {
     /// # Errors
     /// The error the server gives for arguments like these.
     pub(super) fn read(args: &[&'a [u8]]) -> Result<Self, &'static str> {
-        let mut read = Self { pattern: None, count: b"10", kind: None };
+        let mut read = Self { pattern: None, count: 10, kind: None };
         let mut options = args[2..].iter();
         while let Some(option) = options.next() {
             let value = options.next().ok_or("ERR syntax error")?;
             match option {
                 option if is_word(option, "match") => read.pattern = Some(*value),
-                option if is_word(option, "count") => read.count = value,
+                option if is_word(option, "count") => {
+                    let count = u64::try_from(parse_integer(value).ok_or(NOT_AN_INTEGER)?).unwrap_or(0);
+                    read.count = if count > 0 { count } else { return Err("ERR syntax error") };
+                }
                 option if is_word(option, "type") => read.kind = Some(*value),
                 _ => return Err("ERR syntax error"),
             }
         }
         Ok(read)
-    }
-
-    /// COUNT; none where it is none that the server takes.
-    pub(super) fn wanted(&self) -> Option<u64> {
-        parse_integer(self.count).and_then(|count| u64::try_from(count).ok()).filter(|count| *count > 0)
     }
 
     /// The SCANs of a step.
@@ -168,7 +168,7 @@ impl List {
             std::iter::once(part(pattern.to_vec(), Opens::None)).chain(globs).collect()
         };
         let mut list = Self::new(Some(pattern), parts, Extent::Around, b"0", protocol);
-        let replies = list.send_names(SLOTS_AT_ONCE.to_string().as_bytes(), SLOTS_AT_ONCE, wire);
+        let replies = list.send_names(SLOTS_AT_ONCE, wire);
         (list, replies)
     }
 
@@ -199,16 +199,14 @@ impl List {
         protocol: Protocol,
         wire: &mut Vec<u8>,
     ) -> Result<(Self, u32), &'static str> {
-        let options = ScanOptions::read(args)?;
-        let (count, wanted) = (options.count, options.wanted());
-        let extent = Extent::Count { wanted: wanted.unwrap_or(1), done: 0 };
+        // A server looks at the cursor first; else it says of that one itself.
+        let is_read_on = |error| if is_cursor(args[1], env.dialect()) { error } else { "ERR invalid cursor" };
+        let options = ScanOptions::read(args).map_err(is_read_on)?;
+        let extent = Extent::Count { wanted: options.count, done: 0 };
         let (pattern, parts) = (options.pattern, options.parts());
         let mut list = Self::new(pattern, parts, extent, args[1], protocol);
         let slots = list.next_slots(env);
-        let asked = slots.to_string();
-        // What is no count the server refuses in its own words.
-        let asked = if wanted.is_some() { asked.as_bytes() } else { count };
-        let replies = list.send_names(asked, slots, wire);
+        let replies = list.send_names(slots, wire);
         Ok((list, replies))
     }
 
@@ -266,7 +264,7 @@ impl List {
             return self.finish(io);
         }
         let slots = self.next_slots(env);
-        Step::More(self.send_names(slots.to_string().as_bytes(), slots, io.wire))
+        Step::More(self.send_names(slots, io.wire))
     }
 
     fn is_complete(&self) -> bool {
@@ -288,12 +286,14 @@ impl List {
         slots_for(left, self.slots, self.shown.seen, env)
     }
 
-    fn send_names(&mut self, count: &[u8], slots: u64, wire: &mut Vec<u8>) -> u32 {
-        let mut commands = Commands::default();
+    fn send_names(&mut self, slots: u64, wire: &mut Vec<u8>) -> u32 {
+        let (mut commands, count) = (Commands::default(), slots.to_string());
         for part in &self.parts {
             match &part.filter {
-                None => commands.push(&[b"SCAN", &self.cursor, b"COUNT", count]),
-                Some([option, value]) => commands.push(&[b"SCAN", &self.cursor, b"COUNT", count, option, value]),
+                None => commands.push(&[b"SCAN", &self.cursor, b"COUNT", count.as_bytes()]),
+                Some([option, value]) => {
+                    commands.push(&[b"SCAN", &self.cursor, b"COUNT", count.as_bytes(), option, value])
+                }
             }
         }
         let (batch, replies) = Batch::send_atomic(&commands, wire);

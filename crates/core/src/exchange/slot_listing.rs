@@ -109,9 +109,8 @@ impl SlotList {
         wire: &mut Vec<u8>,
     ) -> Result<Self, &'static str> {
         let options = ScanOptions::read(args)?;
-        let wanted = options.wanted().ok_or(crate::number::NOT_AN_INTEGER)?;
         let walk = SlotWalk::new(from, Slot::LAST, env.server);
-        let extent = Extent::Count { wanted, done: 0 };
+        let extent = Extent::Count { wanted: options.count, done: 0 };
         Ok(Self::start(env, walk, options.pattern, options.parts(), extent, protocol, wire))
     }
 

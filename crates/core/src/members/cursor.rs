@@ -40,7 +40,7 @@ impl<'a> ScanOptions<'a> {
 /// Whether a server reads it as a cursor: an unsigned number of 64 bits by C's strtoull. What stands behind a zero byte isn't
 /// seen, a sign may stand before the digits, and later servers skip spaces before it. They take nothing for no number, nor one
 /// below zero in its one spelling; older ones do.
-pub(super) fn is_cursor(text: &[u8], dialect: Dialect<'_>) -> bool {
+pub(crate) fn is_cursor(text: &[u8], dialect: Dialect<'_>) -> bool {
     let text = c_text(text);
     if !dialect.reads_cursors_strictly() {
         return text.is_empty() || is_unsigned(text);

@@ -19,6 +19,7 @@ mod sets;
 use crate::dialect::Since;
 use crate::string::Run;
 
+pub(crate) use cursor::is_cursor;
 pub(crate) use excerpt::Excerpt;
 
 /// The function for a command by its whole lower-case name, or none where it is none on sets or hashes.

@@ -307,10 +307,16 @@ pub(super) const CASES: &[Case] = &[
         SCAN 0 COUNT 0
         SCAN 0 COUNT -1
         SCAN 0 COUNT abc
+        SCAN 0 COUNT abc COUNT 3
+        SCAN 0 COUNT abc WRONG
+        SCAN 0 COUNT 0 COUNT 3
+        SCAN 0 COUNT 3 COUNT 9223372036854775808
         SCAN 0 COUNT
         SCAN 0 MATCH
         SCAN 0 NOPE x
         SCAN abc
+        SCAN abc COUNT x
+        SCAN abc NOPE x
         SCAN -1
         SCAN ""
         SCAN 99999999999999999999
