@@ -49,12 +49,17 @@ impl Layout {
             Some(need(namespace, LISTPACK_ENTRIES, namespace.placement.span()?, namespace.line()))
         });
         let Limits { longest, integers, texts } = Limits::DEFAULT;
+        // One that is full has a member more at the moment at which it is halved.
         let settings = [
-            (LISTPACK_VALUE, longest, "bytes"),
-            (LISTPACK_ENTRIES, texts, "members"),
-            (INTSET_ENTRIES, integers, "integers"),
-            (SET_VALUE, longest, "bytes"),
-            (SET_ENTRIES, texts, "members"),
+            (LISTPACK_VALUE, longest, format!("texts of up to {longest} bytes")),
+            (LISTPACK_ENTRIES, texts + 1, format!("parts of up to {texts} texts, and one more as they are halved")),
+            (
+                INTSET_ENTRIES,
+                integers + 1,
+                format!("parts of up to {integers} integers, and one more as they are halved"),
+            ),
+            (SET_VALUE, longest, format!("texts of up to {longest} bytes")),
+            (SET_ENTRIES, texts + 1, format!("parts of up to {texts} texts, and one more as they are halved")),
         ];
         let parts = folding().flat_map(|namespace| {
             let settings = match namespace.placement.collection() {
@@ -62,10 +67,10 @@ impl Layout {
                 Some(CollectionKind::Hash) => &settings[..2],
                 Some(CollectionKind::Set) => &settings,
             };
-            let of_parts = |limit, unit| format!("large ones lie in parts of up to {limit} {unit}");
-            settings
-                .iter()
-                .map(move |(setting, limit, unit)| need(namespace, setting, *limit as u64, of_parts(limit, unit)))
+            let of_large = |(setting, least, why): &(&'static str, usize, String)| {
+                need(namespace, setting, *least as u64, format!("large ones lie in {why}"))
+            };
+            settings.iter().map(of_large).collect::<Vec<_>>()
         });
         let mut needs: Vec<ListpackNeed> = Vec::new();
         for need in value.chain(entries).chain(parts) {
@@ -88,7 +93,7 @@ impl ListpackNeed {
     /// What is wrong where a server has less, by the name that it knows the setting by.
     pub fn unmet(&self, name: &str, has: u64) -> String {
         let Self { least, keys, because, .. } = self;
-        let what = if because.contains("in parts") { "parts" } else { "buckets" };
+        let what = if because.contains("large ones") { "parts" } else { "buckets" };
         format!(
             "the server's {name} is {has}, and `{keys}` needs {least} ({because}): {what} over it become hashtables and save \
              nothing"
@@ -129,9 +134,9 @@ mod tests {
             let needs = Layout::parse_file(&file).unwrap().listpack_needs();
             needs.into_iter().map(|need| (need.setting, need.least)).collect::<Vec<_>>()
         };
-        let of_hashes = [(LISTPACK_VALUE, 200), (LISTPACK_ENTRIES, 120)];
+        let of_hashes = [(LISTPACK_VALUE, 200), (LISTPACK_ENTRIES, 121)];
         assert_eq!(needs("hash"), of_hashes);
-        let of_sets = [(INTSET_ENTRIES, 320), (SET_VALUE, 64), (SET_ENTRIES, 120)];
+        let of_sets = [(INTSET_ENTRIES, 321), (SET_VALUE, 64), (SET_ENTRIES, 121)];
         assert_eq!(needs("set"), [&of_hashes[..], &of_sets].concat());
     }
 

@@ -45,10 +45,16 @@ impl Cluster {
     /// # Errors
     /// Where no node says so, or one does not answer.
     pub fn owner(&self, slot: u16) -> Result<usize, ClusterError> {
+        owner_by(&self.claims()?, slot)
+    }
+
+    /// The same of every slot, at one moment.
+    ///
+    /// # Errors
+    /// Where nobody owns one, or a node does not answer.
+    pub fn owners(&self) -> Result<Vec<usize>, ClusterError> {
         let claims = self.claims()?;
-        let owners = claims.iter().filter(|(_, seen)| seen.is("master") && seen.owns(slot));
-        let newest = owners.max_by_key(|(_, seen)| seen.config_epoch);
-        newest.map(|(index, _)| *index).ok_or(ClusterError::Unowned(slot))
+        (0..SLOTS).map(|slot| owner_by(&claims, slot)).collect()
     }
 
     /// Waits until all nodes that can be reached agree: every slot is owned and served, everybody is connected with
@@ -130,4 +136,11 @@ impl Cluster {
             _ => Ok(()),
         }
     }
+}
+
+/// The node that owns a slot, by what nodes say of themselves.
+fn owner_by(claims: &[(usize, Seen)], slot: u16) -> Result<usize, ClusterError> {
+    let owners = claims.iter().filter(|(_, seen)| seen.is("master") && seen.owns(slot));
+    let newest = owners.max_by_key(|(_, seen)| seen.config_epoch);
+    newest.map(|(index, _)| *index).ok_or(ClusterError::Unowned(slot))
 }

@@ -125,9 +125,10 @@ fn used_memory(node: &Node) -> u64 {
 fn write(cluster: &Cluster, records: &[Record], layout: &Layout) {
     let mut of_nodes = vec![(Vec::new(), 0); cluster.nodes().len()];
     let mut wires: Vec<_> = cluster.nodes().iter().map(|node| node.connect().unwrap()).collect();
+    let owners = cluster.owners().unwrap();
     for Record { key, value, expires_at_ms } in records {
         let place = layout.locate(key).place();
-        let node = cluster.owner(Slot::of(key).number()).unwrap();
+        let node = owners[usize::from(Slot::of(key).number())];
         let (wire, asked) = &mut of_nodes[node];
         for write in layout.physical_writes(SetsAs::Sets, place.as_ref(), key, value, *expires_at_ms, || 1 << 63).iter()
         {
