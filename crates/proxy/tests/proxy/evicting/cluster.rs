@@ -41,11 +41,11 @@ fn each_primary_is_kept_and_each_key_is_right_or_absent() {
         // Several keys of one command lie in several slots.
         let mut clients = Clients::on_single_keys(3);
         clients.work(&[address(&proxy)], |_| {
-            reaches("keys leave", 8_001, || proxy.namespaces().iter().map(|counts| counts.evicted).sum());
+            reaches("keys leave", 5_001, || proxy.namespaces().iter().map(|counts| counts.evicted).sum());
         });
         let report = clients.check(&mut Wire::connect(address(&proxy)).unwrap());
         assert!(report.errors.is_empty() && report.lost == 0, "{:?}", report.errors);
-        assert!(clients.vanished.load(Ordering::Relaxed) > 1000);
+        assert!(clients.vanished.load(Ordering::Relaxed) > 600);
         for node in cluster.nodes() {
             eventually("memory is at its mark", || counted(node.server()) <= mark + mark / 50);
             let stats = info(&mut node.server().connect().unwrap(), "stats");

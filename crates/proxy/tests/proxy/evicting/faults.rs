@@ -25,16 +25,16 @@ fn two_keyfolds_and_the_one_that_evicts_goes() {
         for _ in 0..2 {
             // Clients of one that is gone go on at the other.
             clients.work(&addresses(&stage.proxy, &other), |vanished| {
-                until_vanished(vanished, 700);
+                until_vanished(vanished, 400);
                 let next = another(&stage.server, &layout);
                 let gone = std::mem::replace(&mut stage.proxy, std::mem::replace(&mut other, next));
                 drop(gone);
-                until_vanished(vanished, 700);
+                until_vanished(vanished, 400);
             });
             let report = clients.check(&mut stage.connect());
             assert!(report.errors.is_empty(), "{:?}", report.errors);
         }
-        assert!(evicted(&stage.proxy) + evicted(&other) > 1000);
+        assert!(evicted(&stage.proxy) + evicted(&other) > 600);
         stage.assert_server_kept_out();
         assert_clean(&stage);
     }
@@ -46,7 +46,7 @@ fn scripts_the_lease_and_counters_are_gone_again_and_again() {
     let mut direct = stage.server.connect().unwrap();
     let mut clients = Clients::new(3);
     clients.work(&[address(&stage.proxy)], |vanished| {
-        for round in 0..9 {
+        for round in 0..6 {
             call(&mut direct, "SCRIPT FLUSH");
             call(&mut direct, "DEL keyfold:{home}:asked keyfold:{home}:frequency");
             match round % 3 {
@@ -56,7 +56,7 @@ fn scripts_the_lease_and_counters_are_gone_again_and_again() {
                 _ => call(&mut direct, "DEL keyfold:{home}:evict") + &call(&mut direct, "RPUSH keyfold:{home}:evict a"),
             };
             call(&mut direct, "PEXPIRE keyfold:{home}:evict 300");
-            until_vanished(vanished, 500);
+            until_vanished(vanished, 300);
         }
     });
     assert_right(&stage, &mut clients);
@@ -68,7 +68,7 @@ fn a_server_that_begins_anew_is_kept_within_its_memory_again() {
     let max = stage.mark + stage.mark / 4;
     let mut clients = Clients::new(2);
     for _ in 0..2 {
-        clients.work(&[address(&stage.proxy)], |vanished| until_vanished(vanished, 700));
+        clients.work(&[address(&stage.proxy)], |vanished| until_vanished(vanished, 400));
         clients.check(&mut stage.connect());
         stage.server.restart().unwrap();
         set_max(&stage.server, max);
@@ -80,7 +80,7 @@ fn a_server_that_begins_anew_is_kept_within_its_memory_again() {
         call(&mut wire, "DEL user:1");
         clients.check(&mut wire);
     }
-    clients.work(&[address(&stage.proxy)], |vanished| until_vanished(vanished, 700));
+    clients.work(&[address(&stage.proxy)], |vanished| until_vanished(vanished, 400));
     clients.check(&mut stage.connect());
     stage.assert_server_kept_out();
     assert_clean(&stage);
@@ -109,7 +109,7 @@ fn keys_that_are_moved_leave_too_and_come_back_nowhere() {
     let stage = cached(found().last().unwrap(), WAYS, 5 * MB);
     let mut clients = Clients::new(4);
     clients.work(&[address(&stage.proxy)], |vanished| {
-        until_vanished(vanished, 2000);
+        until_vanished(vanished, 800);
         let before = stage.proxy.layout();
         let text = text_of(
             &WAYS.replace("span = 64", "span = 32").replace("count = 128", "count = 64"),
@@ -119,7 +119,7 @@ fn keys_that_are_moved_leave_too_and_come_back_nowhere() {
         assert_eq!(moving.moving().count(), 2);
         change_layout(&stage.server, &before, &moving);
         eventually("the layout is adopted", || stage.proxy.layout().revision() == moving.revision());
-        until_vanished(vanished, 3000);
+        until_vanished(vanished, 1500);
     });
     assert_right(&stage, &mut clients);
 }

@@ -147,10 +147,10 @@ fn each_key_is_there_with_its_value_or_absent() {
         let stage = cached(&binary, WAYS, 6 * MB);
         let mut clients = Clients::new(4);
         clients.work(&[address(&stage.proxy)], |_| {
-            reaches("many leave", 15_000, || stage.evicted());
+            reaches("many leave", 8_000, || stage.evicted());
         });
         assert_right(&stage, &mut clients);
         let vanished = clients.vanished.load(Ordering::Relaxed);
-        assert!(vanished > 3_000, "{vanished} were found gone");
+        assert!(vanished > 1_500, "{vanished} were found gone");
     }
 }
