@@ -101,7 +101,8 @@ impl Work {
         env: &Env<'_>,
         wire: &mut Vec<u8>,
     ) -> (Self, u32) {
-        Self::start_by(Load::located(env, keys).with_members().sparing_parts(), run, args, protocol, env, wire)
+        let load = Load::located(env, keys).with_members().sparing_parts().sparing_own(args);
+        Self::start_by(load, run, args, protocol, env, wire)
     }
 
     fn start_by(

@@ -1,14 +1,14 @@
 //! Sets and hashes of many members are moved in steps: what clients see half-way, and what becomes of it when a mover dies there.
 
 use std::collections::BTreeSet;
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use keyfold_testkit::random::Random;
 use keyfold_testkit::{Server, Subject, Value, Wire, found};
 
-use super::stage::{Stage, on_every_server, said};
+use super::stage::{Stage, finish, on_every_server, said};
 
 const LAYOUT: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 32 }\n\
      [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { count = 8 }\n";
@@ -318,6 +318,46 @@ fn a_fold_that_died_half_way_is_taken_back() {
     pair.compare();
     drop((pair, proxy));
     assert_eq!(said(&mut stage.connect(), "KEYS ~*"), "*0\\r\\n", "nothing is left of it");
+}
+
+/// A full server takes no step, and has each member in one of both places; it goes on once there is room.
+#[test]
+fn a_server_that_is_full_half_way_loses_no_member() {
+    on_every_server(&[], |stage| {
+        let oracle = found().pop().unwrap().start(&[]).unwrap();
+        let proxy = Subject::beside(&stage.server).unwrap();
+        let mut pair = pair_of(stage, &oracle, &proxy);
+        let mut direct = stage.connect();
+        let is_half_way = |direct: &mut Wire| said(direct, "KEYS ~*|*r") != "*0\\r\\n";
+        let url = stage.server.url();
+        let full_half_way = |mover: Child, direct: &mut Wire, pair: &mut Pair| {
+            let since = Instant::now();
+            while !is_half_way(direct) {
+                assert!(since.elapsed() < HALF_WAY_WITHIN, "it was never half-way");
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(said(direct, "CONFIG SET maxmemory 1000000"), "+OK\\r\\n");
+            finish(mover)
+                .assert_code(1)
+                .assert_says("used memory > 'maxmemory'")
+                .assert_says("run the same command again");
+            assert!(is_half_way(direct));
+            pair.compare();
+            let reply = said(&mut pair.folded, "SADD tags:1 one-more");
+            assert!(reply.starts_with("-OOM "), "{reply}");
+            pair.both("SREM tags:1 member-2 member-6 none");
+            assert_eq!(said(direct, "CONFIG SET maxmemory 0"), "+OK\\r\\n");
+            pair.on_all();
+        };
+        full_half_way(stage.begin_fold(LAYOUT, &SLOW), &mut direct, &mut pair);
+        stage.fold(LAYOUT, &[]).assert_code(0);
+        pair.on_all();
+        let mut unfold = stage.command(&[&["unfold", &url, "--yes"], &SLOW[..]].concat());
+        unfold.stdout(Stdio::piped()).stderr(Stdio::piped());
+        full_half_way(unfold.spawn().unwrap(), &mut direct, &mut pair);
+        stage.unfold(&["--clean"]).assert_code(0);
+        pair.compare();
+    });
 }
 
 /// What is removed half-way leaves nothing behind, and doesn't come back.

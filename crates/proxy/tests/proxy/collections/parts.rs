@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use keyfold_core::collection::parts::{Class, Directory, Header, Limits, class_of, hash_of};
 use keyfold_core::frame::{Body, Frame};
-use keyfold_core::layout::{Layout, Place};
+use keyfold_core::layout::{Layout, LayoutFile, Place};
 use keyfold_core::placement::name::PartName;
 use keyfold_core::record::part_name;
 use keyfold_testkit::random::Random;
 use keyfold_testkit::{Server, Value, Wire, found};
 
 use super::{LAYOUT, talk};
-use crate::stage::{address, call, commands, config_for, eventually, proxy_before, serve};
+use crate::stage::{address, call, change_layout, commands, config_for, eventually, proxy_before, serve};
 
 /// What a key's field points to.
 struct InParts {
@@ -404,4 +404,40 @@ fn parts_go_with_their_key_wherever_that_is_renamed_to() {
     talk(&mut client, &[("RENAME tags:2 plain", "+OK"), ("SCARD plain", ":1001"), ("TYPE plain", "+set")]);
     call(&mut client, "DEL tags:4 plain sess:1");
     eventually("nothing is left of them", || !call(&mut direct, "KEYS ~*").contains('|'));
+}
+
+/// To read all of it for each command, and to write it elsewhere, would hold up all others.
+#[test]
+fn a_large_one_that_waits_to_be_moved_stays_the_servers() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let other = "[[namespace]]\nkeys = \"other:{id:int}\"\nbucket = { span = 8 }\n";
+        let proxy = proxy_before(&server, other);
+        let (before, mut direct) = (proxy.layout(), server.connect().unwrap());
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        let members: Vec<String> = (0..600).map(|number| format!("member-{number}")).collect();
+        call(&mut client, &format!("SADD tags:1 {}", members.join(" ")));
+        call(&mut client, &format!("HSET sess:1 {}", members.join(" 1 ") + " 1"));
+        let moving = before.plan_fold(&LayoutFile::parse(&format!("{other}{LAYOUT}")).unwrap()).unwrap().layout;
+        change_layout(&server, &before, &moving);
+        eventually("the layout is adopted", || proxy.layout().revision() == moving.revision());
+        for (line, answer) in [
+            ("SISMEMBER tags:1 member-7", ":1"),
+            ("SADD tags:1 new member-7", ":1"),
+            ("SREM tags:1 new member-8 none", ":2"),
+            ("SCARD tags:1", ":599"),
+            ("EXPIRE tags:1 1000", ":1"),
+            ("HSET sess:1 member-7 2 new 3", ":1"),
+            ("HINCRBY sess:1 member-7 40", ":42"),
+            ("HMGET sess:1 new member-7 none", "*3 $1 3 $2 42 $-1"),
+            ("HDEL sess:1 new", ":1"),
+            ("HLEN sess:1", ":600"),
+        ] {
+            let said = call(&mut client, line);
+            assert_eq!(said.trim_end().replace("\r\n", " "), answer, "{line} on {}", server.name());
+        }
+        for (key, kind) in [("tags:1", "set"), ("sess:1", "hash")] {
+            assert_eq!(call(&mut direct, &format!("TYPE {key}")), format!("+{kind}\r\n"), "{}", server.name());
+        }
+    }
 }
