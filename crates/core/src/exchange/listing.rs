@@ -292,7 +292,7 @@ impl List {
             match &part.filter {
                 None => commands.push(&[b"SCAN", &self.cursor, b"COUNT", count.as_bytes()]),
                 Some([option, value]) => {
-                    commands.push(&[b"SCAN", &self.cursor, b"COUNT", count.as_bytes(), option, value])
+                    commands.push(&[b"SCAN", &self.cursor, b"COUNT", count.as_bytes(), option, value]);
                 }
             }
         }

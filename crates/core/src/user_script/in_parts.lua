@@ -16,8 +16,10 @@ local function parts_of(place)
   end
 end
 -- What the script on parts answers to one command; an error as a table.
-local function ask_parts(place, parts, what, ...)
-  local argv = {'-', parts[2], parts[3], '@longest', '@integers', '@texts', '-9007199254740992', '', '', what, select('#', ...), ...}
+local function ask_parts(place, parts, what, words)
+  words = words or {}
+  local argv = {'-', parts[2], parts[3], '@longest', '@integers', '@texts', '-9007199254740992', '', '', what, #words}
+  for at, word in ipairs(words) do argv[at + 11] = word end
   local is_resp3 = none == nil
   if is_resp3 then real.setresp(2) end
   local is_done, reply = pcall(parts_script, {parts[1]}, argv)
@@ -35,7 +37,7 @@ local function ask_parts(place, parts, what, ...)
 end
 -- All members, in the order in which they lie, or all fields with their values. An error is the second.
 local function all_in_parts(place, parts, most)
-  local found = ask_parts(place, parts, 'ALL', most)
+  local found = ask_parts(place, parts, 'ALL', {most})
   if found.err then return nil, found end
   if type(found[2]) == 'number' then
     return nil, refusal(place, string.format('its %.0f members are too many for that in a script; use commands instead of a script', found[2]))
@@ -44,6 +46,8 @@ local function all_in_parts(place, parts, most)
   for at = 2, #found do
     for _, text in ipairs(found[at]) do all[#all + 1] = text end
   end
+  -- Parts may have been evicted, or removed past keyfold.
+  if ask_parts(place, parts, 'COUNT') ~= #all / (place[7] == 'set' and 1 or 2) then return nil, refusal(place, '@damaged') end
   return all
 end
 -- What all members are, or all fields with their values, by name; and the names in their order. An error is the third.
@@ -71,8 +75,8 @@ local function put_in_parts(place, value, pointer)
   if spot[1] ~= 'field' then return false end
   local parts = {spot[2], spot[3], head_of_parts(spot)}
   local owner = owner_of_parts(parts[3], nonce)
-  -- The nonce may have been used by this script already.
-  if not names or #names <= @fewest or real.pcall('EXISTS', owner) == 1 then return false end
+  -- The nonce may have been used by this script already. Of two names a node says whether their slot is on its way.
+  if not names or #names <= @fewest or real.pcall('EXISTS', owner, owner .. '<') ~= 0 then return false end
   local reply = real.pcall('SET', owner, place[5])
   if reply.err then return reply end
   local form = 'F'
@@ -84,7 +88,7 @@ local function put_in_parts(place, value, pointer)
     some[#some + 1] = name
     if form == 'F' then some[#some + 1] = values[name] end
     if #some >= 1000 or at == #names then
-      reply = ask_parts(place, parts, 'ADD', unpack(some))
+      reply = ask_parts(place, parts, 'ADD', some)
       if type(reply) == 'table' then return reply end
       some = {}
     end
@@ -105,7 +109,7 @@ local function drawn_from_parts(place, parts, count, args)
   draws = draws + 1
   local at = field_call('TIME')
   local seed = (at[1] * 1000003 + at[2] * 1009 + struct.unpack('>I4', string.sub(place[4], 5)) + draws * 7919) % 2147483648
-  local found = ask_parts(place, parts, takes and 'TAKE' or 'DRAW', seed, math.abs(wanted), wanted < 0 and '1' or '0', with_values and '1' or '0')
+  local found = ask_parts(place, parts, takes and 'TAKE' or 'DRAW', {seed, math.abs(wanted), wanted < 0 and '1' or '0', with_values and '1' or '0'})
   if found.err then return found end
   if takes then
     local failure = ask_parts(place, parts, 'COUNT') == 0 and remove(place)
@@ -144,11 +148,40 @@ local function renamed_in_parts(from, to)
   if failure then return failure end
   if is_there and upper == 'RENAMENX' then return 0 end
   local _, _, body = read_frame(from)
-  failure = remove(to)
+  -- It says too whether their slot is on its way.
+  local size = ask_parts(from, parts, 'COUNT')
+  if type(size) == 'table' then return size end
+  local reply = real.pcall('SET', owner_of_parts(parts[3], body), to[5])
+  failure = reply.err and reply or remove(to)
   if failure then return failure end
   field_call('HSET', to[1], to[2], parts[4])
   field_call('HDEL', from[1], from[2])
   if failed then return take_failure() end
-  real.pcall('SET', owner_of_parts(parts[3], body), to[5])
   return upper == 'RENAMENX' and 1 or {ok = 'OK'}
+end
+-- Carries out EXPIRE, PERSIST or one of their kin: the server does on a key that expires as this one does.
+local function expired_in_parts(place, args, count)
+  local scratch = 'keyfold:{' .. (string.match(place[6], '^~{(.-)}') or 'home') .. '}:scratch'
+  local expires_at, _, body = read_frame(place)
+  local reply = real.pcall('SET', scratch, '')
+  if reply.err then return reply end
+  if expires_at then real.pcall('PEXPIREAT', scratch, string.format('%.0f', expires_at)) end
+  args[2] = scratch
+  reply = real.pcall(unpack(args, 1, count))
+  local left, failure = real.pcall('PTTL', scratch), nil
+  if left == -2 then
+    failure = remove(place)
+  elseif reply == 1 then
+    local at = real.pcall('PEXPIRETIME', scratch)
+    if type(at) == 'table' then at = left < 0 and left or now() + left end
+    local tag, expiry = expiry_in_frame(at >= 0 and at)
+    if tag then
+      field_call('HSET', place[1], place[2], string.char(tag + 8) .. expiry .. body)
+      failure = failed and take_failure()
+    else
+      failure = refusal(place, 'an expiry so far in the future can\'t be read in a script')
+    end
+  end
+  real.pcall('DEL', scratch)
+  return failure or reply
 end

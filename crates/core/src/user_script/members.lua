@@ -3,6 +3,8 @@
 local function on_members()
   for at = 3, count do
     local arg = text(args[at])
+    -- What has a point, or no end, the server writes.
+    if not arg and type(args[at]) == 'number' then arg = real.pcall('ECHO', args[at]) end
     if type(arg) ~= 'string' then return nil end
     args[at] = arg
   end
@@ -11,8 +13,18 @@ local function on_members()
     local reply = drawn_from_parts(place, parts, count, args)
     if reply ~= nil then return reply end
   end
+  if parts and count > 2 and is_in(' EXPIRE PEXPIRE EXPIREAT PEXPIREAT ') and not reads_only or parts and count == 2 and upper == 'PERSIST' and not reads_only then
+    return expired_in_parts(place, args, count)
+  end
+  if parts and (kind == 'set' and upper == 'SSCAN' or kind == 'hash' and upper == 'HSCAN') then
+    local size = ask_parts(place, parts, 'COUNT')
+    -- Each step reads all of it.
+    if type(size) == 'table' or size > 1000 then
+      return type(size) == 'table' and size or refusal(place, 'it is too large to be walked in a script; use SMEMBERS or HGETALL, or walk it by commands')
+    end
+  end
   if parts and kind == 'hash' and count == 4 and is_in(' HINCRBY HINCRBYFLOAT ') and not reads_only then
-    local reply = ask_parts(place, parts, upper, first, args[4])
+    local reply = ask_parts(place, parts, upper, {first, args[4]})
     return upper == 'HINCRBY' and type(reply) == 'string' and tonumber(reply) or reply
   end
   local is_of_set = is_in(' SADD SREM SISMEMBER SMISMEMBER SCARD SMEMBERS ')
@@ -27,7 +39,9 @@ local function on_members()
   if asks then
     local what = ({SADD = 'ADD', HSET = 'ADD', HMSET = 'ADD', HSETNX = 'NEW', SREM = 'REMOVE', HDEL = 'REMOVE', SCARD = 'COUNT',
       HLEN = 'COUNT', HSTRLEN = 'LENGTH', HGET = 'GET', HMGET = 'GET'})[upper] or 'HAS'
-    local reply = ask_parts(place, parts, what, unpack(args, 3, count))
+    local words = {}
+    for at = 3, count do words[at - 2] = args[at] end
+    local reply = ask_parts(place, parts, what, words)
     if type(reply) == 'table' and reply.err then return reply end
     if what == 'REMOVE' and ask_parts(place, parts, 'COUNT') == 0 then return remove(place) or reply end
     if names_one then return reply[1] or none end

@@ -49,6 +49,13 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if expires_at and expires_at < now() then return expires_at, nil, stored end
     return expires_at, math.min(math.floor(tag / 4), 3), string.sub(stored, from)
   end
+  -- How a frame says when it expires: the part of its tag, and the bytes; nothing where a script can't have that exactly.
+  local function expiry_in_frame(at)
+    if not at then return 0, '' end
+    local since_2020 = at - 1577836800000
+    if since_2020 >= 0 and since_2020 < 1099511627776 then return 1, struct.pack('>I5', since_2020) end
+    if at < 9007199254740992 then return 2, struct.pack('>i8', at) end
+  end
   local remove
   --@in_parts
   -- The value in a field and when it expires; nothing where there is none. An error is the third.
@@ -94,18 +101,9 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   -- Writes a value; nothing where that succeeded, else the error.
   local function write(place, value, expires_at)
     local _, kind, body = read_frame(place)
-    local tag, expiry, short = 0, '', nil
-    if expires_at then
-      local since_2020 = expires_at - 1577836800000
-      if since_2020 >= 0 and since_2020 < 1099511627776 then
-        tag, expiry = 1, struct.pack('>I5', since_2020)
-        short = expiry
-      elseif expires_at < 9007199254740992 then
-        tag, expiry = 2, struct.pack('>i8', expires_at)
-      else
-        return refusal(place, 'an expiry so far in the future can\'t be read in a script')
-      end
-    end
+    local tag, expiry = expiry_in_frame(expires_at)
+    if not tag then return refusal(place, 'an expiry so far in the future can\'t be read in a script') end
+    local short = tag == 1 and expiry or nil
     if failed then return take_failure() end
     if kind ~= 2 and tag < 2 and on_field(place, {place[2], place[3], value, short}, 6) == true or failed then return take_failure() end
     local integer, stored = tag > 0 and integer_bytes(value), nil
@@ -352,7 +350,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
         return refusal(from or to, 'another database is not supported')
       end
     end
-    if from and to and count == 3 and upper ~= 'LCS' and from[7] ~= '' then
+    if not reads_only and from and to and count == 3 and upper ~= 'LCS' and from[7] ~= '' then
       local reply = renamed_in_parts(from, to)
       if reply ~= nil then return reply end
     end
@@ -365,7 +363,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   local positions = {}
   if upper == 'SMOVE' then
     local to = places[args[3]]
-    local reply = place and to and count == 4 and place[7] == 'set' and to[7] == 'set' and moved_in_parts(place, to)
+    local reply = not reads_only and place and to and count == 4 and place[7] == 'set' and to[7] == 'set' and moved_in_parts(place, to)
     if reply then return reply end
     local _, is_there = unpack(to and count == 4 and to[7] ~= 'set' and {read_frame(to)} or {nil, true})
     if not is_there then return another_type(to) end

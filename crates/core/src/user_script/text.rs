@@ -100,7 +100,8 @@ fn expand(text: &str, left_out: &[&str], program: &mut String) {
         "packed" => include_str!("packed.lua").to_owned(),
         "unpacked" => include_str!("unpacked.lua").to_owned(),
         "in_parts" => in_parts(),
-        "parts" => include_str!("../exchange/parts/parts.lua").to_owned(),
+        // A script's clock stands still.
+        "parts" => include_str!("../exchange/parts/parts.lua").replace("call('TIME')", "field_call('TIME')"),
         "members" => include_str!("members.lua").to_owned(),
         "elsewhere" => include_str!("elsewhere.lua").to_owned(),
         "numerals" => include_str!("numerals.lua").to_owned(),

@@ -322,23 +322,22 @@ local function by_directories()
       local from, wanted, with_values = tonumber(argv[first]), tonumber(argv[first + 1]), argv[first + 2] == '1'
       -- A walk comes first to where what it will see later can only leave for: to the remainder and then to parts, or the other way
       -- round where those in parts come to the remainder. Once the move has been turned it begins anew. Its cursor says at what it is
-      -- and after how many turns; then where in parts, by 16 bits; then what the server said of the remainder, by 26. So a walk that
-      -- was begun on a key of its own goes on in the remainder, and one that ends there goes on as what it is: in the remainder where
-      -- it was, from parts at the beginning, as servers look at the last bits.
+      -- and after how many turns; then, by 42 bits, where. What becomes a key of its own meanwhile is walked on by the server, which looks
+      -- at the last bits: they are zero, so that it begins, but for where all that was in parts has been seen.
       local at_remainder, at_parts, at_end = 0, 1, 2
       local stage, place, of_turn = math.floor(from / 2 ^ 42) - 1, from % 2 ^ 42, 0
-      if stage < 0 then stage = at_remainder else stage, of_turn = math.floor(stage / 64), stage % 64 end
+      if stage < 0 then from = 0 else stage, of_turn = math.floor(stage / 64), stage % 64 end
       if of_turn ~= turns or course == fills and stage == at_remainder then from = 0 end
       if from == 0 then stage, place = at_remainder, 0 end
       if stage == at_remainder and course ~= drains then stage, place = at_parts, 0 end
       local function go_on(stage, place)
-        if stage > at_remainder or turns > 0 then place = place + (1 + 64 * stage + turns) * 2 ^ 42 end
-        answer[1] = string.format('%.0f', place)
+        answer[1] = string.format('%.0f', place + (1 + 64 * stage + turns) * 2 ^ 42)
       end
       if stage ~= at_parts then
         if not remainder then with_remainder() end
-        local page = call(is_hash and 'HSCAN' or 'SSCAN', remainder.name, string.format('%.0f', place), 'COUNT', wanted)
-        if page[1] ~= '0' then go_on(stage, tonumber(page[1]))
+        local bits = stage == at_remainder and 2 ^ 16 or 1
+        local page = call(is_hash and 'HSCAN' or 'SSCAN', remainder.name, string.format('%.0f', place / bits), 'COUNT', wanted)
+        if page[1] ~= '0' then go_on(stage, page[1] * bits)
         elseif stage == at_remainder then go_on(at_parts, 0)
         else answer[1] = '0' end
         for index = 1, #page[2], is_hash and 2 or 1 do

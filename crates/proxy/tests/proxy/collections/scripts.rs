@@ -100,6 +100,10 @@ const LARGE: &str = "
     SCARD tags:3
     EVAL `return {redis.call('SMOVE', KEYS[1], KEYS[2], 'member5'), redis.call('SMOVE', KEYS[1], KEYS[2], 'none'), redis.call('SMOVE', KEYS[2], KEYS[1], 1), redis.call('SCARD', KEYS[1]), redis.call('SCARD', KEYS[2])}` 2 tags:1 tags:2
     EVAL `return {redis.call('SMOVE', KEYS[1], KEYS[2], 'member6'), redis.call('SMOVE', KEYS[2], KEYS[1], 'nobody')}` 2 tags:1 plain
+    EVAL_RO `return redis.call('SMOVE', KEYS[1], KEYS[2], 'nobody')` 2 tags:1 tags:2
+    EVAL `local t = {} for n = 1, 7998 do t[n] = 'many' .. n end return {redis.call('SADD', KEYS[1], unpack(t)), redis.call('SREM', KEYS[1], unpack(t))}` 1 tags:1
+    EVAL `return {redis.call('SADD', KEYS[1], 0.5, 1e15, -0), redis.call('SISMEMBER', KEYS[1], '0.5'), redis.pcall('EXPIRE', KEYS[1], 'x'), redis.call('PERSIST', KEYS[1])}` 1 tags:1
+    EVAL `return {redis.call('PEXPIREAT', KEYS[1], 2209000000123), redis.call('PERSIST', KEYS[1]), redis.call('TTL', KEYS[1])}` 1 tags:1
     EVAL `return {redis.call('EXPIRE', KEYS[1], 1000), redis.call('TTL', KEYS[1]), redis.call('SADD', KEYS[1], 'later')}` 1 tags:1
     EVAL `return {redis.call('RENAMENX', KEYS[1], KEYS[2]), redis.call('RENAME', KEYS[1], KEYS[2]), redis.call('EXISTS', KEYS[1]), redis.call('SCARD', KEYS[2])}` 2 tags:1 tags:2
     TTL tags:2
@@ -118,6 +122,8 @@ const LARGE: &str = "
     EVAL `redis.setresp(3) local all = redis.call('HGETALL', KEYS[1]).map return {all.third, all.long5, redis.call('HGET', KEYS[1], 'none') == nil, #redis.call('HRANDFIELD', KEYS[1], 3, 'WITHVALUES')[1]}` 1 sess:1
     EVAL `return {#redis.call('HGETALL', KEYS[1]), #redis.call('HKEYS', KEYS[1]), #redis.call('HVALS', KEYS[1]), #redis.call('HRANDFIELD', KEYS[1], 30, 'WITHVALUES')}` 1 sess:1
     EVAL `return {redis.call('HDEL', KEYS[1], 'n', 'none', 'long7'), redis.call('HLEN', KEYS[1]), redis.call('TTL', KEYS[1])}` 1 sess:1
+    EVAL `return {redis.call('HINCRBYFLOAT', KEYS[1], 'f', 0.25), redis.call('HSET', KEYS[1], 'f', 1.5), redis.call('HGET', KEYS[1], 'f')}` 1 sess:1
+    EVAL `for n = 1, 400 do redis.call('HSET', KEYS[1], 'f' .. n, n) end return {redis.call('EXPIRE', KEYS[1], -1), redis.call('EXISTS', KEYS[1])}` 1 sess:2
     EVAL `for n = 1, 600 do redis.call('HDEL', KEYS[1], 'field' .. n, 'long' .. n) end return redis.call('HLEN', KEYS[1])` 1 sess:1
     HGET sess:1 third
     MULTI
