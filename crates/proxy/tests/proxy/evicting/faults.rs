@@ -64,7 +64,7 @@ fn scripts_the_lease_and_counters_are_gone_again_and_again() {
 
 #[test]
 fn a_server_that_begins_anew_is_kept_within_its_memory_again() {
-    let mut stage = cached(found().last().unwrap(), WAYS, 4 * MB);
+    let mut stage = cached(found().last().unwrap(), WAYS, 2 * MB);
     let max = stage.mark + stage.mark / 4;
     let mut clients = Clients::new(2);
     for _ in 0..2 {
