@@ -1,7 +1,7 @@
 //! Sets and hashes of many members are moved in steps: what clients see half-way, and what becomes of it when a mover dies there.
 
 use std::collections::BTreeSet;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,9 @@ const MEMBERS: u64 = 9000;
 
 /// So slow that a mover is half-way in one of both for some seconds.
 const SLOW: [&str; 2] = ["--max-ops", "6000"];
+
+/// So long a mover goes on that turns another round.
+const SOON: Duration = Duration::from_millis(150);
 
 /// How long it may take until it is.
 const HALF_WAY_WITHIN: Duration = Duration::from_secs(30);
@@ -204,17 +207,32 @@ impl Pair {
     }
 }
 
-/// Waits until a mover has begun with one of the keys and has not ended it, and kills it then.
-fn kill_half_way(stage: &Stage, mut mover: Child) {
-    let (mut wire, since) = (stage.connect(), Instant::now());
-    while said(&mut wire, "KEYS ~*|*r") == "*0\\r\\n" {
+/// Whether a mover has begun with one of the keys and has not ended it.
+fn is_half_way(direct: &mut Wire) -> bool {
+    said(direct, "KEYS ~*|*r") != "*0\\r\\n"
+}
+
+fn wait_until_half_way(direct: &mut Wire, mover: &mut Child) {
+    let since = Instant::now();
+    while !is_half_way(direct) {
         assert!(since.elapsed() < HALF_WAY_WITHIN && mover.try_wait().unwrap().is_none(), "it was never half-way");
         thread::sleep(Duration::from_millis(1));
     }
-    thread::sleep(Duration::from_millis(700));
+}
+
+/// Waits until it is half-way, and kills it then.
+fn kill_half_way(stage: &Stage, mover: Child) {
+    kill_after(stage, mover, Duration::from_millis(700));
+}
+
+/// The same after this time. One that is turned round has only that to do which the one before did.
+fn kill_after(stage: &Stage, mut mover: Child, time: Duration) {
+    let mut wire = stage.connect();
+    wait_until_half_way(&mut wire, &mut mover);
+    thread::sleep(time);
     mover.kill().unwrap();
     mover.wait().unwrap();
-    assert_ne!(said(&mut wire, "KEYS ~*|*r"), "*0\\r\\n", "it is half-way");
+    assert!(is_half_way(&mut wire), "it is half-way");
 }
 
 fn pair_of(stage: &Stage, oracle: &Server, proxy: &Subject) -> Pair {
@@ -230,10 +248,6 @@ fn half_way_clients_see_what_a_plain_server_would_show() {
         let oracle = found().pop().unwrap().start(&[]).unwrap();
         let proxy = Subject::beside(&stage.server).unwrap();
         let mut pair = pair_of(stage, &oracle, &proxy);
-        let unfold = || {
-            let url = stage.server.url();
-            stage.command(&[&["unfold", &url, "--yes"], &SLOW[..]].concat()).spawn().unwrap()
-        };
         // There, to another place, and back, each time by two movers of which the first dies.
         kill_half_way(stage, stage.begin_fold(LAYOUT, &SLOW));
         pair.on_all();
@@ -243,13 +257,13 @@ fn half_way_clients_see_what_a_plain_server_would_show() {
         pair.on_all();
         stage.fold(OTHER_LAYOUT, &[]).assert_code(0);
         pair.on_all();
-        kill_half_way(stage, unfold());
+        kill_half_way(stage, stage.begin_unfold(&SLOW));
         pair.on_all();
         // And turned round in the midst of it.
         stage.fold(OTHER_LAYOUT, &[]).assert_code(0);
         pair.on_all();
         stage.verify();
-        kill_half_way(stage, unfold());
+        kill_half_way(stage, stage.begin_unfold(&SLOW));
         pair.talk(400);
         stage.unfold(&["--clean"]).assert_code(0);
         pair.compare();
@@ -280,18 +294,16 @@ fn walks_miss_nothing_though_their_key_is_moved_and_turned_round() {
                 }
             }
         };
-        let url = stage.server.url();
-        let begin_unfold = || stage.command(&[&["unfold", &url, "--yes"], &SLOW[..]].concat()).spawn().unwrap();
         at_stage(&mut pair.folded);
         kill_half_way(stage, stage.begin_fold(LAYOUT, &SLOW));
         at_stage(&mut pair.folded);
-        kill_half_way(stage, begin_unfold());
+        kill_after(stage, stage.begin_unfold(&SLOW), SOON);
         at_stage(&mut pair.folded);
         stage.fold(LAYOUT, &[]).assert_code(0);
         at_stage(&mut pair.folded);
-        kill_half_way(stage, begin_unfold());
+        kill_half_way(stage, stage.begin_unfold(&SLOW));
         at_stage(&mut pair.folded);
-        kill_half_way(stage, stage.begin_fold(LAYOUT, &SLOW));
+        kill_after(stage, stage.begin_fold(LAYOUT, &SLOW), SOON);
         at_stage(&mut pair.folded);
         stage.unfold(&["--clean"]).assert_code(0);
         at_stage(&mut pair.folded);
@@ -328,14 +340,8 @@ fn a_server_that_is_full_half_way_loses_no_member() {
         let proxy = Subject::beside(&stage.server).unwrap();
         let mut pair = pair_of(stage, &oracle, &proxy);
         let mut direct = stage.connect();
-        let is_half_way = |direct: &mut Wire| said(direct, "KEYS ~*|*r") != "*0\\r\\n";
-        let url = stage.server.url();
-        let full_half_way = |mover: Child, direct: &mut Wire, pair: &mut Pair| {
-            let since = Instant::now();
-            while !is_half_way(direct) {
-                assert!(since.elapsed() < HALF_WAY_WITHIN, "it was never half-way");
-                thread::sleep(Duration::from_millis(1));
-            }
+        let full_half_way = |mut mover: Child, direct: &mut Wire, pair: &mut Pair| {
+            wait_until_half_way(direct, &mut mover);
             assert_eq!(said(direct, "CONFIG SET maxmemory 1000000"), "+OK\\r\\n");
             finish(mover)
                 .assert_code(1)
@@ -352,9 +358,7 @@ fn a_server_that_is_full_half_way_loses_no_member() {
         full_half_way(stage.begin_fold(LAYOUT, &SLOW), &mut direct, &mut pair);
         stage.fold(LAYOUT, &[]).assert_code(0);
         pair.on_all();
-        let mut unfold = stage.command(&[&["unfold", &url, "--yes"], &SLOW[..]].concat());
-        unfold.stdout(Stdio::piped()).stderr(Stdio::piped());
-        full_half_way(unfold.spawn().unwrap(), &mut direct, &mut pair);
+        full_half_way(stage.begin_unfold(&SLOW), &mut direct, &mut pair);
         stage.unfold(&["--clean"]).assert_code(0);
         pair.compare();
     });

@@ -95,6 +95,12 @@ impl Stage {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// An unfold that goes on in the background.
+    pub(crate) fn begin_unfold(&self, args: &[&str]) -> Child {
+        let mut command = self.command(&[&["unfold", &self.server.url(), "--yes"], args].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
     /// `keyfold unfold --yes`.
     pub(crate) fn unfold(&self, args: &[&str]) -> Ran {
         let url = self.server.url();
