@@ -64,7 +64,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if failure or not kind then return nil, nil, failure end
     if kind == 0 then return body, expires_at end
     if kind == 1 and #body > 0 and #body < 9 then return decimal(body), expires_at end
-    if kind == 2 and #body == 34 then
+    if kind == 2 and #body == 42 then
       local value, why_not = packed_parts(place, parts_of(place))
       return value, expires_at, why_not
     end
@@ -122,9 +122,13 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if #stored > tonumber(place[3]) then
       local nonce = string.sub(place[4], 1, 8)
       local reply = real.pcall('SET', spill_name(string.sub(place[4], 9), place[5], nonce), value)
-      if reply.err then return reply end
-      if kind == 2 and string.sub(body, 1, 8) == nonce then kind = nil end
-      stored = string.char(tag + 8) .. expiry .. nonce
+      -- While the slot moves no new key of it may be written: the value stays in the bucket until it is written again.
+      local is_on_its_way = reply.err and string.find(reply.err, 'non local key', 1, true)
+      if reply.err and not is_on_its_way then return reply end
+      if not is_on_its_way then
+        if kind == 2 and string.sub(body, 1, 8) == nonce then kind = nil end
+        stored = string.char(tag + 8) .. expiry .. nonce
+      end
     end
     field_call('HSET', place[1], place[2], stored)
     if not failed then retire(place, kind, body) end

@@ -207,7 +207,19 @@ impl Requests {
         let patience = self.worker.config.timeouts.silence(request.plan.patience);
         let (client, lane) = (Rc::clone(&self.client), request.plan.lane);
         let blocks = request.plan.patience.blocks();
-        Whose { client, slot, at, part: None, lane, patience, replies, replica: None, stays: false, blocks }
+        Whose {
+            client,
+            slot,
+            at,
+            part: None,
+            lane,
+            patience,
+            replies,
+            replica: None,
+            stays: false,
+            all_stay: false,
+            blocks,
+        }
     }
 
     /// The node that the client's own connection has to go to: where that is all the same, the one that it goes to.
@@ -271,7 +283,8 @@ impl Requests {
             Started::Sent { slot, replies } => {
                 let at = if let Target::Slot(slot) = plan.target { slot } else { Slot::FIRST };
                 note_written(state, plan, at, cluster);
-                let whose = Whose { stays, ..self.whose(request, slot, at, replies) };
+                let all_stay = stays || !plan.may_share();
+                let whose = Whose { stays, all_stay, ..self.whose(request, slot, at, replies) };
                 let node = node.map(|node| cluster.endpoint(node));
                 state.conversation.session().entry().note_waits_on(upstream.waits_on(node));
                 // It is ready, as was just seen.

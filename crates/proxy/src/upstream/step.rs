@@ -35,6 +35,8 @@ pub(crate) struct Whose {
     pub(crate) replica: Option<Node>,
     /// It depends on what its client has on its own connection, and can't go to another.
     pub(crate) stays: bool,
+    /// So will its next steps.
+    pub(crate) all_stay: bool,
     /// It waits for what other clients may do.
     pub(crate) blocks: bool,
 }
@@ -115,6 +117,6 @@ impl Whose {
     pub(crate) fn next(&self, replies: u32) -> Self {
         let at = self.client.goes_to(self.slot).filter(|_| self.part.is_none()).unwrap_or(self.at);
         let replica = self.replica.filter(|_| self.client.is_at_replica(self.slot, self.part));
-        Self { at, replies, replica, stays: self.is_alone(), ..self.clone() }
+        Self { at, replies, replica, stays: self.all_stay, ..self.clone() }
     }
 }

@@ -1,5 +1,6 @@
 //! Sets and hashes in buckets of a cluster: by their slots and by their tags, while slots move.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -253,5 +254,90 @@ fn parts_that_are_nobodys_go_though_their_slot_moves_meanwhile() {
         assert_eq!(keys_in(&cluster, slot), keys - 1, "who can't see all of it leaves it, and only the bucket is gone");
         cluster.finish_reshard(resharding).unwrap();
         eventually("nothing is left of it", || keys_in(&cluster, slot) == 0);
+    });
+}
+
+/// What a script does to the first of its sets, and to the second.
+struct Script {
+    text: &'static str,
+    keys: &'static [u8],
+    does: fn(&mut Members, &mut Members),
+}
+
+type Members = BTreeSet<String>;
+
+const SCRIPTS: [Script; 3] = [
+    Script {
+        text: "for i = 1, 30 do redis.call('SMOVE', KEYS[1], KEYS[2], i) end return 'done'",
+        keys: b"2",
+        does: |from, to| to.extend((1..=30).filter_map(|number| from.take(&number.to_string()))),
+    },
+    Script {
+        text: "for i = 1, 100 do redis.call('SADD', KEYS[1], 'text' .. i, i) end return 'done'",
+        keys: b"1",
+        does: |set, _| set.extend(numbers_and_texts(100)),
+    },
+    Script {
+        text: "redis.call('RENAME', KEYS[1], KEYS[2]) return 'done'",
+        keys: b"2",
+        does: |from, to| *to = std::mem::take(from),
+    },
+];
+
+fn numbers_and_texts(count: usize) -> impl Iterator<Item = String> {
+    (1..=count).flat_map(|number| [number.to_string(), format!("text{number}")])
+}
+
+/// They move members of sets, make large ones of small ones, and rename them, where some of the parts and of the buckets are at
+/// another node.
+#[test]
+fn scripts_do_all_or_nothing_while_the_slot_moves() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary);
+        let mut wire = connect(&proxy);
+        // No two lie in one bucket; every second one is large.
+        let name = |number: usize| format!("tags:{{7}}:{}", 1 + 16 * number);
+        let mut sets: Vec<Members> = Vec::new();
+        for number in 0..12 {
+            let members: Members = numbers_and_texts(if number % 2 == 0 { 150 } else { 2 }).collect();
+            let joined = members.iter().cloned().collect::<Vec<_>>().join(" ");
+            assert_eq!(call(&mut wire, &format!("SADD {} {joined}", name(number))), format!(":{}\r\n", members.len()));
+            sets.push(members);
+        }
+        let slot = slot_of(name(0).as_bytes());
+        let resharding = cluster.begin_reshard(slot, (cluster.owner(slot).unwrap() + 1) % 3).unwrap();
+        let (mut done, mut refused) = ([0; 3], [0; 3]);
+        for round in 0.. {
+            for (at, Script { text, keys, does }) in SCRIPTS.iter().enumerate() {
+                // From a large one to a small one, or the small one alone.
+                let (from, to) = (2 * (round % 6) + at % 2, 2 * (round % 6) + 1 - at % 2);
+                let [first, second] = [from, to].map(name);
+                let mut words = vec![&b"EVAL"[..], text.as_bytes(), keys, first.as_bytes()];
+                if *keys == b"2" {
+                    words.push(second.as_bytes());
+                }
+                match wire.ask(&words).unwrap() {
+                    Value::Bulk(word) if word == b"done" => {
+                        done[at] += 1;
+                        let [from, to] = sets.get_disjoint_mut([from, to]).unwrap();
+                        does(from, to);
+                    }
+                    Value::Error(_) => refused[at] += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            if cluster.move_keys(resharding, 4).unwrap() == 0 {
+                break;
+            }
+        }
+        cluster.finish_reshard(resharding).unwrap();
+        for (number, members) in sets.iter().enumerate() {
+            let found = wire.ask(&[b"SMEMBERS", name(number).as_bytes()]).unwrap();
+            let found = found.elements().unwrap().iter().filter_map(Value::bytes);
+            let found: Members = found.map(|member| String::from_utf8(member.to_vec()).unwrap()).collect();
+            assert_eq!(found, *members, "{}", name(number));
+        }
+        // What goes by the bucket alone is carried out wherever that is.
+        assert!(refused[0] > 0 && refused[1] == 0 && done[1] > 0, "{done:?} {refused:?}");
     });
 }
