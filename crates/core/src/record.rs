@@ -141,21 +141,27 @@ impl Layout {
         expires_at_ms: Option<i64>,
         nonce: impl FnOnce() -> u64,
     ) -> PhysicalWrites<'r> {
-        self.physical_writes_by(Effort::Full, sets, place, key, value, expires_at_ms, nonce)
+        self.physical_writes_by(
+            Manner { effort: Effort::Full, sets, before: None },
+            place,
+            key,
+            value,
+            expires_at_ms,
+            nonce,
+        )
     }
 
-    /// The same with so much effort.
-    #[expect(clippy::too_many_arguments, reason = "two of them say by what, the others are the record")]
+    /// The same in this manner.
     pub(crate) fn physical_writes_by<'r>(
         &self,
-        effort: Effort<'_>,
-        sets: SetsAs,
+        manner: Manner<'_>,
         place: Option<&'r Place>,
         key: &'r [u8],
         value: &'r [u8],
         expires_at_ms: Option<i64>,
         nonce: impl FnOnce() -> u64,
     ) -> PhysicalWrites<'r> {
+        let Manner { effort, sets, before } = manner;
         let own = |name, value: Cow<'r, [u8]>| PhysicalWrites {
             beside: Vec::new(),
             main: PhysicalWrite::string(name, value, expires_at_ms),
@@ -177,7 +183,14 @@ impl Layout {
             Stored::InPlace(stored) => PhysicalWrites { beside: Vec::new(), main: field(stored) },
             Stored::Spilled { content, slot } => {
                 let (nonce, mut pointer) = (nonce(), Vec::with_capacity(48));
-                let in_parts = (key != NOBODY).then(|| large_of(place, value, expires_at_ms, nonce, sets)).flatten();
+                let in_parts = (key != NOBODY)
+                    .then(|| {
+                        large_of(place, value, expires_at_ms, nonce, |kind| {
+                            let form = sets.form_of(kind);
+                            before.map_or_else(|| Header::new(form, nonce), |before| before.anew(form))
+                        })
+                    })
+                    .flatten();
                 let beside = match in_parts {
                     Some((header, expires_at_ms, mut parts)) => {
                         frame::encode_parts(nonce, &header.encode(), expires_at_ms, &mut pointer);
@@ -202,29 +215,27 @@ fn large_of<'r>(
     stored: &[u8],
     expires_at_ms: Option<i64>,
     nonce: u64,
-    sets: SetsAs,
+    empty: impl FnOnce(CollectionKind) -> Header,
 ) -> Option<(Header, Option<i64>, Vec<PhysicalWrite<'r>>)> {
     place.kind.collection()?;
     let (collection, expires_at_ms) = Collection::read_stored(stored, expires_at_ms).ok()?;
     if collection.len() <= FEWEST_IN_PARTS {
         return None;
     }
-    let (header, writes) = parts_of(place.origin, &collection, nonce, sets)?;
+    let (header, writes) = parts_of(place.origin, &collection, nonce, empty(collection.kind()))?;
     Some((header, expires_at_ms, writes))
 }
 
-/// The parts of a collection beside a bucket of this origin, their directories, and the header; none where a field of it expires.
+/// The parts of a collection beside a bucket of this origin, their directories, and the header, which began as that of nothing; none where a
+/// field of it expires.
 pub(crate) fn parts_of<'r>(
     origin: Origin,
     collection: &Collection,
     nonce: u64,
-    sets: SetsAs,
+    empty: Header,
 ) -> Option<(Header, Vec<PhysicalWrite<'r>>)> {
-    let form = match collection.kind() {
-        CollectionKind::Set => sets.form(),
-        CollectionKind::Hash => Form::Fields,
-    };
-    let InParts { header, directories, parts } = in_parts(collection, form, nonce, Limits::DEFAULT)?;
+    let InParts { header, directories, parts } = in_parts(collection, empty, Limits::DEFAULT)?;
+    let form = header.form;
     let name = |name| part_name(origin, nonce, name);
     let part_writes = parts.into_iter().map(|Part { class, number, members }| PhysicalWrite {
         key: name(PartName::Part(class, number)).into(),
@@ -257,6 +268,17 @@ pub(crate) fn part_head(origin: Origin) -> Name {
     head
 }
 
+/// By what a value is written, and in place of what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner<'m> {
+    /// What its codec may spend.
+    pub(crate) effort: Effort<'m>,
+    /// How sets are kept.
+    pub(crate) sets: SetsAs,
+    /// The header of a collection in parts in whose place it comes.
+    pub(crate) before: Option<Header>,
+}
+
 /// How the server packs small sets of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetsAs {
@@ -272,7 +294,15 @@ impl SetsAs {
         if dialect.has_listpack_sets() { Self::Sets } else { Self::Hashes }
     }
 
-    pub(crate) fn form(self) -> Form {
+    /// How members of a collection of this type are kept.
+    pub(crate) fn form_of(self, kind: CollectionKind) -> Form {
+        match kind {
+            CollectionKind::Set => self.form(),
+            CollectionKind::Hash => Form::Fields,
+        }
+    }
+
+    fn form(self) -> Form {
         match self {
             Self::Sets => Form::Sets,
             Self::Hashes => Form::Hashes,

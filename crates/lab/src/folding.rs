@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use keyfold_core::collection::Collection;
+use keyfold_core::collection::parts::Header;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Place};
 use keyfold_core::memory::{BucketCost, Keyspace, Model, ValueShape};
@@ -164,13 +165,13 @@ struct Expected<'m> {
 }
 
 impl<'m> Expected<'m> {
-    /// Counts one, cut into parts where keyfold cut it: that depends on a nonce, which the key's field names.
+    /// Counts one, cut into parts where keyfold cut it: that depends on a seed, which the key's field names.
     fn add(&mut self, server: &mut Server, layout: &Layout, key: &[u8], collection: &Collection) -> anyhow::Result<()> {
         let place = layout.locate(key).place().context("the study's layout places every key")?;
-        let (packed, mut nonce) = (collection.packed(), Ok(0));
+        let (packed, mut seed) = (collection.packed(), Ok(0));
         let drawn = || {
-            nonce = nonce_of(server, &place);
-            *nonce.as_ref().unwrap_or(&0)
+            seed = seed_of(server, &place);
+            *seed.as_ref().unwrap_or(&0)
         };
         let writes = layout.physical_writes(self.model.sets_as(), Some(&place), key, &packed, None, drawn);
         for PhysicalWrite { key, content } in writes.iter() {
@@ -186,7 +187,7 @@ impl<'m> Expected<'m> {
             }
         }
         drop(writes);
-        nonce.map(drop)
+        seed.map(drop)
     }
 
     fn whole(mut self) -> Keyspace<'m> {
@@ -197,12 +198,13 @@ impl<'m> Expected<'m> {
     }
 }
 
-/// The nonce of what lies beside the bucket, as the server has it.
-fn nonce_of(server: &mut Server, place: &Place) -> anyhow::Result<u64> {
+/// From what a large collection was cut by, as the server has it: as long as its nonce.
+fn seed_of(server: &mut Server, place: &Place) -> anyhow::Result<u64> {
     let stored: Option<Vec<u8>> = server.ask(&[b"HGET", &place.physical, &place.field])?;
     let stored = stored.context("a collection that was written is not where the layout places it")?;
     match Frame::decode(&stored)?.body {
-        Body::Parts { nonce, .. } | Body::Spill { nonce, .. } => Ok(nonce),
+        Body::Parts { header, .. } => Ok(Header::decode(header).context("no header of a version known here")?.seed),
+        Body::Spill { nonce, .. } => Ok(nonce),
         _ => anyhow::bail!("a large collection lies in its bucket"),
     }
 }

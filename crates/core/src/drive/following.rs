@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn commands_on_members_of_what_was_found_in_parts_are_sent_before_the_first_is_answered() {
         with_client(|client| {
-            client.context.env(NOW_MS, &mut || 7).stats.in_parts().note(b"s:1", 7);
+            client.context.env(NOW_MS, &mut || 7).stats.in_parts().note(b"s:1", 7, 7);
             let slots =
                 ["SISMEMBER s:1 a", "SADD s:1 b", "SREM s:1 c d"].map(|text| (text, client.begin(text).unwrap()));
             assert_eq!(calls_on_parts(client), 3);
@@ -268,7 +268,7 @@ mod tests {
     fn what_may_be_read_once_more_is_not_overtaken_by_who_knows_where_it_lies() {
         with_client(|client| {
             let reads = ["SISMEMBER s:1 a", "SISMEMBER s:1 b"].map(|text| client.begin(text).unwrap());
-            client.context.env(NOW_MS, &mut || 7).stats.in_parts().note(b"s:1", 7);
+            client.context.env(NOW_MS, &mut || 7).stats.in_parts().note(b"s:1", 7, 7);
             assert_eq!(client.begin("SADD s:1 a"), None, "they may find it in parts, and go there only then");
             assert!(client.begin("SADD s:2 a").is_some());
             client.reply(reads[0], b"$-1\r\n");

@@ -150,18 +150,22 @@ impl Spot {
         }
     }
 
-    /// The header of a collection in parts that was left unread.
-    pub(crate) fn unread_header(&self) -> Option<Header> {
+    /// The header of a collection in parts.
+    pub(crate) fn header(&self) -> Option<Header> {
         match self.frame()?.body {
-            Body::Parts { header, .. } if self.is_large() => Header::decode(header),
+            Body::Parts { header, .. } => Header::decode(header),
             _ => None,
         }
     }
 
+    /// The same of one that was left unread.
+    pub(crate) fn unread_header(&self) -> Option<Header> {
+        self.header().filter(|_| self.is_large())
+    }
+
     /// Whether it points to parts with more members than this, or with a remainder.
     pub(super) fn is_in_parts_of_more(&self, most: u64) -> bool {
-        let Some(Body::Parts { header, .. }) = self.frame().map(|frame| frame.body) else { return false };
-        Header::decode(header).is_some_and(|header| header.len() > most || header.remainder != Remainder::None)
+        self.header().is_some_and(|header| header.len() > most || header.remainder != Remainder::None)
     }
 
     /// Of which type a set or hash is that lies there and was left unread for its members, or as it is moved in steps.

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 
 use crate::codec::Effort;
 use crate::collection::CollectionKind;
+use crate::collection::parts::Header;
 use crate::exchange::key::{Key, Spot};
 use crate::exchange::retire::retire;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure, native_collection, transfer};
 use crate::layout::Place;
 use crate::notify::{Event, Notices};
-use crate::record::{PhysicalWrites, SetsAs};
+use crate::record::{Manner, PhysicalWrites, SetsAs};
 use crate::string::{Collected, Entry, Held, Space, Unread, WhyUnread};
 
 /// A server before 7.0 takes so many words of a command, and closes the connection, which others share, over one that has more.
@@ -19,6 +20,18 @@ const MOST_WORDS_BEFORE_7: usize = 1 << 20;
 
 /// What a server is to hold for a key in this place, counted, and noted for the sweep where it will expire.
 pub(crate) fn encode<'r>(
+    env: &mut Env<'_>,
+    place: Option<&'r Place>,
+    key: &'r [u8],
+    value: &'r [u8],
+    expires_at_ms: Option<i64>,
+) -> PhysicalWrites<'r> {
+    encode_in_place_of(None, env, place, key, value, expires_at_ms)
+}
+
+/// The same where it comes in place of a collection in parts with this header.
+fn encode_in_place_of<'r>(
+    before: Option<Header>,
     env: &mut Env<'_>,
     place: Option<&'r Place>,
     key: &'r [u8],
@@ -33,8 +46,7 @@ pub(crate) fn encode<'r>(
         (None, None) => Effort::Full,
     };
     let writes = env.layout.physical_writes_by(
-        effort,
-        SetsAs::of(env.dialect()),
+        Manner { effort, sets: SetsAs::of(env.dialect()), before },
         place,
         key,
         value,
@@ -186,7 +198,9 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
             None => native_collection::write(writes, &key.logical, collection, *expires_at_ms, env)?,
             Some(place) if place.kind.collection() == Some(collection.kind()) => {
                 let (packed, expires_at_ms) = collection.stored(*expires_at_ms);
-                add_writes(writes, &encode(env, Some(place), &key.logical, &packed, expires_at_ms));
+                let before = key.spots().iter().find_map(Spot::header);
+                let record = encode_in_place_of(before, env, Some(place), &key.logical, &packed, expires_at_ms);
+                add_writes(writes, &record);
                 retire(writes, key, here);
             }
             Some(place) => {

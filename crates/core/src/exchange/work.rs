@@ -282,7 +282,7 @@ impl Work {
         let (Some((at, spot)), None) = (stored.next(), stored.next()) else { return None };
         let (header, nonce) = (spot.unread_header()?, spot.parts()?);
         if !key.is_moving() {
-            env.stats.in_parts().note(&key.logical, nonce);
+            env.stats.in_parts().note(&key.logical, nonce, header.seed);
         }
         // What has expired is worked out, and what is published of it isn't known beforehand.
         let is_there = matches!(self.space.held(&key.logical), Held::Unread(_));

@@ -2,6 +2,7 @@
 
 use super::{Model, ValueShape};
 use crate::collection::Collection;
+use crate::collection::parts::Header;
 use crate::placement::name::{Origin, PartName, Stem};
 use crate::record::{Content, FEWEST_IN_PARTS, PhysicalWrite, part_name, parts_of};
 use crate::slot::Slot;
@@ -17,14 +18,15 @@ pub struct PartsCost {
 
 impl Model {
     /// What a set or hash takes in parts, whose key has so many bytes; none where it is kept as one value, as small ones
-    /// are. The nonce has a say in where it is cut.
+    /// are. The nonce, which is the seed of its hashes too, has a say in where it is cut.
     pub fn parts_cost(&self, key_len: u64, collection: &Collection, nonce: u64) -> Option<PartsCost> {
         if collection.len() <= FEWEST_IN_PARTS {
             return None;
         }
         let slot = self.is_in_cluster_mode().then(|| Slot::of(b""));
         let origin = Origin { slot, stem: Stem::ANY };
-        let (_, parts) = parts_of(origin, collection, nonce, self.sets_as())?;
+        let empty = Header::new(self.sets_as().form_of(collection.kind()), nonce);
+        let (_, parts) = parts_of(origin, collection, nonce, empty)?;
         let owner_len = part_name(origin, nonce, PartName::Owner).len() as u64;
         let mut cost = PartsCost { keys: 1, bytes: self.string_bytes(owner_len, ValueShape::Bytes(key_len), false) };
         for PhysicalWrite { key, content } in &parts {

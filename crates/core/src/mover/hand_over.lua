@@ -18,7 +18,7 @@ if from_nonce ~= '' then
   local stored = call('HGET', from_bucket, from_field)
   local tag = stored and string.byte(stored)
   local at = tag == 8 and 2 or tag == 9 and 7 or tag == 10 and 10
-  if not at or #stored ~= at + 33 or string.sub(stored, at, at + 7) ~= from_nonce then return {ok = 'gone'} end
+  if not at or #stored ~= at + 41 or string.sub(stored, at, at + 7) ~= from_nonce then return {ok = 'gone'} end
   if at == 7 then expiry = struct.unpack('>I5', stored, 2) + 1577836800000 end
   if at == 10 then expiry = struct.unpack('>i8', stored, 2) end
   if expiry and expiry < now then return {ok = 'gone'} end
@@ -27,7 +27,8 @@ if from_nonce ~= '' then
   head = string.sub(stored, 1, at - 1)
   if header ~= '' then
     -- It turns: walks that are under way begin anew.
-    header = string.sub(header, 1, -2) .. string.char(string.byte(header, -1) + (math.floor(way / 4) + 1) % 64 * 4)
+    local turns = (math.floor(way / 4) + 1) % 64
+    header = string.sub(header, 1, -10) .. string.char(string.byte(header, -9) % 4 + turns * 4) .. string.sub(stored, -8)
   end
 else
   if call('TYPE', from).ok ~= kind then return {ok = 'gone'} end

@@ -14,7 +14,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::collection::CollectionKind;
-use crate::collection::parts::{Form, Header, Remainder};
+use crate::collection::parts::{Header, Remainder};
 use crate::dialect::Since;
 use crate::exchange::{Env, Script, send_drain, send_fill};
 use crate::layout::{Layout, Located, Place};
@@ -34,7 +34,7 @@ const MEMBERS_A_STEP: u64 = 256;
 const MEMBERS_A_SHORT_STEP: u64 = 64;
 
 const HAND_OVER: Script =
-    Script { source: include_str!("hand_over.lua"), sha: b"c6377ca360705203d739f34421b3e530a9380585" };
+    Script { source: include_str!("hand_over.lua"), sha: b"2113052c7ff1c9460e0d7b7a9cc14af76685dc70" };
 
 /// One of them on its way.
 #[derive(Clone, Debug)]
@@ -235,7 +235,7 @@ impl Large {
             becomes = part_name(place.origin, nonce, PartName::Remainder);
             to_owner = part_name(place.origin, nonce, PartName::Owner);
             header.extend_from_slice(&nonce.to_be_bytes());
-            header.extend_from_slice(&self.header(env).encode());
+            header.extend_from_slice(&self.header(env, nonce).encode());
         }
         let spot = |place: Option<&Place>| {
             let named = place.map(|place| (place.physical.to_vec(), place.field.to_vec()));
@@ -271,12 +271,9 @@ impl Large {
     }
 
     /// That of a collection all of whose members are in the remainder.
-    fn header(&self, env: &Env<'_>) -> Header {
-        let form = match self.kind {
-            CollectionKind::Set => SetsAs::of(env.dialect()).form(),
-            CollectionKind::Hash => Form::Fields,
-        };
-        Header { remainder: Remainder::Drains, ..Header::new(form) }
+    fn header(&self, env: &Env<'_>, seed: u64) -> Header {
+        let form = SetsAs::of(env.dialect()).form_of(self.kind);
+        Header { remainder: Remainder::Drains, ..Header::new(form, seed) }
     }
 }
 

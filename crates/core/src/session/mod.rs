@@ -707,7 +707,7 @@ mod tests {
         let nonces = &mut || 1;
         let env = context.env(1, nonces);
         let mut session = Session::new(Peer::default(), &Arc::default(), &env);
-        env.stats.in_parts().note(b"s:1", 7);
+        env.stats.in_parts().note(b"s:1", 7, 7);
         for (command, patience) in [
             ("SMEMBERS s:1", Patience::Slow),
             ("SINTER s:2 s:1", Patience::Slow),

@@ -37,6 +37,7 @@ struct Known {
     /// Of the key.
     hash: u64,
     nonce: u64,
+    seed: u64,
     /// By class, for each end of a hash how many bits of it tell its part.
     directories: [Vec<u8>; 3],
 }
@@ -52,7 +53,7 @@ impl Known {
         if directory.is_empty() {
             return hint;
         }
-        let hash = hash_of(self.nonce, text);
+        let hash = hash_of(self.seed, text);
         let depth = directory[hash as usize & (directory.len() - 1)];
         if depth != UNKNOWN {
             let number = (1 << depth) + (u64::from(hash) & ((1 << depth) - 1));
@@ -111,11 +112,11 @@ impl KeysInParts {
         self.bytes.fetch_sub(known.map_or(0, |known| known.bytes()), Ordering::Relaxed);
     }
 
-    /// It was found to lie in the parts of this nonce.
-    pub(crate) fn note(&self, key: &[u8], nonce: u64) {
+    /// It was found to lie in the parts of this nonce, in which members are by hashes from this seed.
+    pub(crate) fn note(&self, key: &[u8], nonce: u64, seed: u64) {
         let (mut place, hash) = self.place(key);
         if !place.as_ref().is_some_and(|known| known.hash == hash && known.nonce == nonce) {
-            self.leave(place.replace(Known { hash, nonce, directories: Default::default() }));
+            self.leave(place.replace(Known { hash, nonce, seed, directories: Default::default() }));
         }
     }
 
@@ -150,10 +151,13 @@ impl KeysInParts {
         Some(texts.map(|(class, text)| known.hint(class, text)).collect())
     }
 
-    /// There is a part whose name ends so, with its nonce: the key may have others by now than it had.
+    /// There is a part whose name ends so, with its nonce. Where the key has others by now than it had, it is forgotten: whoever comes next
+    /// looks at it, and learns by what hashes they go.
     pub(crate) fn learn(&self, key: &[u8], name: &[u8]) {
         let Some((nonce, PartName::Part(class, number))) = PartName::decode(name) else { return };
-        self.note(key, nonce);
+        if self.nonce(key).is_some_and(|known| known != nonce) {
+            self.forget(key);
+        }
         let (mut place, hash) = self.place(key);
         if let Some(known) = place.as_mut().filter(|known| known.hash == hash && known.nonce == nonce) {
             let left = MOST_BYTES.saturating_sub(self.bytes.load(Ordering::Relaxed));
@@ -179,8 +183,8 @@ mod tests {
     fn what_was_noted_last_is_known() {
         let keys = KeysInParts::default();
         assert!(!keys.has(b"a"));
-        keys.note(b"a", 1);
-        keys.note(b"b", 2);
+        keys.note(b"a", 1, 1);
+        keys.note(b"b", 2, 2);
         assert!(keys.has(b"a") && keys.has(b"b") && !keys.has(b"c"));
         keys.forget(b"a");
         assert!(!keys.has(b"a") && keys.has(b"b"));
@@ -190,7 +194,7 @@ mod tests {
     fn parts_are_learned_one_by_one_and_forgotten_with_their_nonce() {
         let keys = KeysInParts::default();
         assert_eq!(hint(&keys, b"k", b"x"), None);
-        keys.note(b"k", 255);
+        keys.note(b"k", 255, 255);
         assert_eq!(hint(&keys, b"k", b"x").unwrap(), "");
         let hash = hash_of(255, b"x");
         let (depth_3, depth_5) = (8 + hash % 8, 32 + hash % 32);
@@ -206,27 +210,29 @@ mod tests {
             (format!("00000000000000ffi{depth_5}"), format!("t{depth_3}")),
             ("00000000000000fft".to_owned(), format!("t{depth_3}")),
             ("?".to_owned(), format!("t{depth_3}")),
-            // It has other parts by now.
-            (
-                format!("00000000000000fet{}", 32 + hash_of(254, b"x") % 32),
-                format!("t{}", 32 + hash_of(254, b"x") % 32),
-            ),
         ] {
             keys.learn(b"k", learned.as_bytes());
             assert_eq!(hint(&keys, b"k", b"x").unwrap(), known, "{learned}");
         }
-        assert_eq!((bytes(&keys), keys.nonce(b"k")), (32, Some(254)));
-        keys.note(b"k", 254);
+        assert_eq!((bytes(&keys), keys.nonce(b"k")), (64, Some(255)));
+        keys.note(b"k", 255, 255);
         assert_ne!(hint(&keys, b"k", b"x").unwrap(), "");
-        assert_eq!(keys.hints(b"k", 255, std::iter::empty()), None);
-        keys.note(b"k", 255);
+        assert_eq!(keys.hints(b"k", 254, std::iter::empty()), None);
+        // It has other parts by now, and who comes next looks at it.
+        keys.learn(b"k", b"00000000000000fet1");
+        assert_eq!((keys.nonce(b"k"), bytes(&keys)), (None, 0));
+        // Members go by the seed, whatever the nonce is.
+        keys.note(b"k", 254, 255);
+        keys.learn(b"k", format!("00000000000000fet{depth_3}").as_bytes());
+        assert_eq!(hint(&keys, b"k", b"x").unwrap(), format!("t{depth_3}"));
+        keys.note(b"k", 255, 255);
         assert_eq!((hint(&keys, b"k", b"x").unwrap().as_str(), bytes(&keys)), ("", 0));
     }
 
     #[test]
     fn what_is_too_large_is_not_learned() {
         let keys = KeysInParts::default();
-        keys.note(b"k", 1);
+        keys.note(b"k", 1, 1);
         let hash = u64::from(hash_of(1, b"x"));
         for depth in [17, 24, 63] {
             keys.learn(b"k", format!("0000000000000001t{}", (1 << depth) + hash % (1 << depth)).as_bytes());
@@ -237,7 +243,7 @@ mod tests {
         assert_ne!(hint(&keys, b"k", b"x").unwrap(), "");
         for other in 0..1000_u32 {
             let key = other.to_be_bytes();
-            keys.note(&key, 1);
+            keys.note(&key, 1, 1);
             keys.learn(&key, b"0000000000000001t65536");
         }
         assert!(bytes(&keys) <= MOST_BYTES && bytes(&keys) > MOST_BYTES / 2, "{}", bytes(&keys));

@@ -9,7 +9,7 @@ local function head_of_parts(spot) return string.sub(spot[4], 1, -2) .. '|' end
 -- Nothing where it lies otherwise, or has expired.
 local function parts_of(place)
   local _, kind, body = read_frame(place)
-  if kind ~= 2 or #body ~= 34 then return nil end
+  if kind ~= 2 or #body ~= 42 then return nil end
   for _, spot in ipairs(spots_of(place)) do
     local stored = spot[1] == 'field' and real.pcall('HGET', spot[2], spot[3])
     if type(stored) == 'string' then return {spot[2], spot[3], head_of_parts(spot), stored} end
@@ -81,7 +81,7 @@ local function put_in_parts(place, value, pointer)
   if reply.err then return reply end
   local form = 'F'
   if place[7] == 'set' then form = (real.REDIS_VERSION_NUM or 0) >= 0x00070200 and 'S' or 'H' end
-  field_call('HSET', place[1], place[2], pointer .. nonce .. struct.pack('>I6c1BI5BI5BI5B', 0, form, 0, 0, 0, 0, 0, 0, 0))
+  field_call('HSET', place[1], place[2], pointer .. nonce .. struct.pack('>I6c1BI5BI5BI5B', 0, form, 0, 0, 0, 0, 0, 0, string.byte(nonce, 8) % 64 * 4) .. nonce)
   if failed then return take_failure() end
   local some = {}
   for at, name in ipairs(names) do

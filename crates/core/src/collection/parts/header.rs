@@ -1,7 +1,7 @@
 //! What stands in a bucket's field for a collection in parts, behind the nonce.
 //!
 //! ```text
-//! version (6)   form (1)   of integers, texts and outliers each: depth of the directory (1), members (5)   remainder and turns (1)
+//! version (6)   form (1)   of integers, texts and outliers each: depth of the directory (1), members (5)   remainder and turns (1)   seed (8)
 //! ```
 //! All numbers are big-endian. The version is another after each change, so that whoever compares headers sees it.
 
@@ -84,17 +84,33 @@ pub struct Header {
     pub classes: [ClassSize; 3],
     /// Whether that isn't all.
     pub remainder: Remainder,
-    /// How often a move of it in steps was turned round, up to 63 and then from nothing: walks begin anew after each.
+    /// How often a move of it in steps was turned round: walks begin anew after each.
     pub turns: u8,
+    /// What the hashes of its members begin with.
+    pub seed: u64,
 }
 
 /// Its bytes.
-pub const HEADER_BYTES: usize = 26;
+pub const HEADER_BYTES: usize = 34;
+
+/// So many turns are told from each other.
+const TURNS: u8 = 64;
+
+/// Where in it the remainder and the turns stand.
+const WAY_AT: usize = 25;
 
 impl Header {
-    /// One of nothing.
-    pub fn new(form: Form) -> Self {
-        Self { version: 0, form, classes: [ClassSize::default(); 3], remainder: Remainder::None, turns: 0 }
+    /// One of nothing. Turns are counted from anywhere, so that a walk of what had this key before begins anew.
+    pub fn new(form: Form, seed: u64) -> Self {
+        let turns = seed.to_be_bytes()[7] % TURNS;
+        Self { version: 0, form, classes: [ClassSize::default(); 3], remainder: Remainder::None, turns, seed }
+    }
+
+    /// One of nothing, of what is written in place of this as a whole: walks that are under way find their place in it, but for one
+    /// that relies on what left its part to come at the end.
+    pub fn anew(&self, form: Form) -> Self {
+        let turned = u8::from(self.remainder == Remainder::Fills);
+        Self { turns: (self.turns + turned) % TURNS, ..Self::new(form, self.seed) }
     }
 
     /// How many members there are in parts.
@@ -112,11 +128,12 @@ impl Header {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..6].copy_from_slice(&self.version.to_be_bytes()[2..]);
         bytes[6] = self.form.letter();
-        for (size, out) in self.classes.iter().zip(bytes[7..].chunks_exact_mut(6)) {
+        for (size, out) in self.classes.iter().zip(bytes[7..WAY_AT].chunks_exact_mut(6)) {
             out[0] = size.depth;
             out[1..].copy_from_slice(&size.count.to_be_bytes()[3..]);
         }
-        bytes[HEADER_BYTES - 1] = self.remainder as u8 | self.turns << 2;
+        bytes[WAY_AT] = self.remainder as u8 | self.turns << 2;
+        bytes[WAY_AT + 1..].copy_from_slice(&self.seed.to_be_bytes());
         bytes
     }
 
@@ -126,12 +143,12 @@ impl Header {
         let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
         let form = Form::ALL.into_iter().find(|form| form.letter() == bytes[6])?;
         let mut classes = [ClassSize::default(); 3];
-        for (size, from) in classes.iter_mut().zip(bytes[7..].chunks_exact(6)) {
+        for (size, from) in classes.iter_mut().zip(bytes[7..WAY_AT].chunks_exact(6)) {
             *size = ClassSize { depth: from[0], count: number(&from[1..]) };
         }
-        let way = bytes[HEADER_BYTES - 1];
+        let (way, seed) = (bytes[WAY_AT], number(&bytes[WAY_AT + 1..]));
         let remainder = *Remainder::ALL.get(usize::from(way & 3))?;
-        Some(Self { version: number(&bytes[..6]), form, classes, remainder, turns: way >> 2 })
+        Some(Self { version: number(&bytes[..6]), form, classes, remainder, turns: way >> 2, seed })
     }
 }
 
@@ -143,14 +160,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_comes_back(version in 0_u64..1 << 48, form in 0_usize..3, depths: [u8; 3], counts in [0_u64..1 << 40, 0_u64..1 << 40, 0_u64..1 << 40], remainder in 0_usize..3, turns in 0_u8..64) {
+        fn a_header_comes_back(version in 0_u64..1 << 48, form in 0_usize..3, depths: [u8; 3], counts in [0_u64..1 << 40, 0_u64..1 << 40, 0_u64..1 << 40], remainder in 0_usize..3, turns in 0_u8..64, seed: u64) {
             let size = |at: usize| ClassSize { depth: depths[at], count: counts[at] };
-            let header = Header { version, form: Form::ALL[form], classes: [0, 1, 2].map(size), remainder: Remainder::ALL[remainder], turns };
+            let header = Header { version, form: Form::ALL[form], classes: [0, 1, 2].map(size), remainder: Remainder::ALL[remainder], turns, seed };
             prop_assert_eq!(Header::decode(&header.encode()), Some(header));
         }
 
         #[test]
-        fn hostile_bytes_are_none_or_come_back(bytes in prop::collection::vec(any::<u8>(), 0..30)) {
+        fn hostile_bytes_are_none_or_come_back(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             if let Some(header) = Header::decode(&bytes) {
                 prop_assert_eq!(&header.encode()[..], &bytes[..]);
             }

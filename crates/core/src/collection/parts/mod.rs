@@ -12,7 +12,7 @@
 //! A member's *class* says with which others it lies, so that none unpacks a part: integers, which a set packs as such; other
 //! texts up to the server's limit; and *outliers*, which are longer. A *part* is named by the bits in which the hashes of its members
 //! end, and by how many these are. Where a part is full it is halved by one bit more, so that the fullest is bounded; its
-//! neighbours stay as they are, and the directory says how deep each lies. The hash is SHA-1 of the nonce and the member, which
+//! neighbours stay as they are, and the directory says how deep each lies. The hash is SHA-1 of a seed and the member, which
 //! servers' scripts have, and nobody who chooses members can choose where they come to lie.
 //!
 //! One of very many members is moved in steps (crates/core/src/mover/large.rs): as it is, it becomes the *remainder* of a collection in
@@ -100,12 +100,12 @@ pub struct InParts<'c> {
     pub parts: Vec<Part<'c>>,
 }
 
-/// A collection in parts; none where a field expires, which parts don't know.
-pub fn in_parts<'c>(collection: &'c Collection, form: Form, nonce: u64, limits: Limits) -> Option<InParts<'c>> {
+/// A collection in parts, behind this header of nothing; none where a field expires, which parts don't know.
+pub fn in_parts<'c>(collection: &'c Collection, header: Header, limits: Limits) -> Option<InParts<'c>> {
     let mut classes: [Vec<Hashed<'c>>; 3] = Default::default();
     let mut add = |text: &'c [u8], value: Option<&'c [u8]>| {
         let class = class_of(text, value, limits.longest);
-        classes[class as usize].push(Hashed { hash: hash_of(nonce, text), text, value });
+        classes[class as usize].push(Hashed { hash: hash_of(header.seed, text), text, value });
     };
     match collection {
         Collection::Set(set) => set.iter().for_each(|member| add(member, None)),
@@ -118,7 +118,7 @@ pub fn in_parts<'c>(collection: &'c Collection, form: Form, nonce: u64, limits: 
             }
         }
     }
-    let mut whole = InParts { header: Header::new(form), directories: Vec::new(), parts: Vec::new() };
+    let mut whole = InParts { header, directories: Vec::new(), parts: Vec::new() };
     for (class, members) in Class::ALL.into_iter().zip(classes) {
         if members.is_empty() {
             continue;
@@ -186,9 +186,9 @@ fn is_short_integer(text: &[u8]) -> bool {
 }
 
 /// The hash that says in which part a text lies.
-pub fn hash_of(nonce: u64, text: &[u8]) -> u32 {
+pub fn hash_of(seed: u64, text: &[u8]) -> u32 {
     use sha1::{Digest, Sha1};
-    let digest = Sha1::new().chain_update(format!("{nonce:016x}")).chain_update(text).finalize();
+    let digest = Sha1::new().chain_update(format!("{seed:016x}")).chain_update(text).finalize();
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
@@ -219,7 +219,7 @@ mod tests {
         let all: Set =
             texts.chain((0..3000).map(|i: u32| i.to_string().into_bytes())).chain([vec![b'x'; 99]]).collect();
         let all = Collection::Set(all);
-        let whole = in_parts(&all, Form::Sets, 77, Limits::DEFAULT).unwrap();
+        let whole = in_parts(&all, Header::new(Form::Sets, 77), Limits::DEFAULT).unwrap();
         let mut found = BTreeSet::new();
         for part in &whole.parts {
             let (_, directory) = whole.directories.iter().find(|(class, _)| *class == part.class).unwrap();
@@ -232,14 +232,14 @@ mod tests {
         }
         assert_eq!(found.len(), 8001);
         assert_eq!(whole.header.len(), 8001);
-        assert!(in_parts(&all, Form::Sets, 78, Limits::DEFAULT).unwrap().parts != whole.parts);
+        assert!(in_parts(&all, Header::new(Form::Sets, 78), Limits::DEFAULT).unwrap().parts != whole.parts);
     }
 
     #[test]
     fn fields_that_expire_are_in_no_parts() {
         let field = |expires_at_ms| Field { value: b"v".to_vec(), expires_at_ms };
         let hash = |at| Collection::Hash([(b"f".to_vec(), field(at))].into_iter().collect::<Hash>());
-        assert!(in_parts(&hash(None), Form::Fields, 1, Limits::DEFAULT).is_some());
-        assert!(in_parts(&hash(Some(9)), Form::Fields, 1, Limits::DEFAULT).is_none());
+        assert!(in_parts(&hash(None), Header::new(Form::Fields, 1), Limits::DEFAULT).is_some());
+        assert!(in_parts(&hash(Some(9)), Header::new(Form::Fields, 1), Limits::DEFAULT).is_none());
     }
 }

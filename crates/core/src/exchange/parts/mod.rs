@@ -42,10 +42,10 @@ pub(crate) use call::PartsCall;
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"481b22c96fd04b4fe7ac47c41afc04f032ee4856" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"09ff774623461bc3d31cb50cd1bd44f2bba49cd9" };
 
 /// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n481b22c96fd04b4fe7ac47c41afc04f032ee4856\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n09ff774623461bc3d31cb50cd1bd44f2bba49cd9\r\n";
 
 /// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
 /// [`begin`] writes behind it.

@@ -19,7 +19,7 @@ local unsure, damaged = {ok = '?'}, {ok = 'damaged'}
 local function nonce_at(frame)
   local tag = frame and string.byte(frame)
   local at = tag == 8 and 2 or tag == 9 and 7 or tag == 10 and 10
-  return at and #frame == at + 33 and at
+  return at and #frame == at + 41 and at
 end
 local stored, was_replaced = call('HGET', bucket, field), false
 local at = nonce_at(stored)
@@ -45,8 +45,8 @@ if string.byte(base, 2) == 123 then
     return {err = 'TRYAGAIN keyfold: a large set or hash waits while its slot moves'}
   end
 end
-local version, form, integers_depth, integer_count, texts_depth, text_count, outliers_depth, outlier_count, way =
-  struct.unpack('>I6c1BI5BI5BI5B', stored, at + 8)
+local version, form, integers_depth, integer_count, texts_depth, text_count, outliers_depth, outlier_count, way, seed_high, seed_low =
+  struct.unpack('>I6c1BI5BI5BI5BI4I4', stored, at + 8)
 local is_hash = form == 'F'
 if was_replaced then
   -- What has no owner any more, or will soon have none, may be gone in part.
@@ -99,7 +99,8 @@ local function by_directories()
     return not is_hash and is_integer(text) and integers or #text > longest and outliers or texts
   end
 
-  local function hash_of(text) return tonumber(string.sub(redis.sha1hex(nonce .. text), 1, 8), 16) end
+  local seed = string.format('%08x%08x', seed_high, seed_low)
+  local function hash_of(text) return tonumber(string.sub(redis.sha1hex(seed .. text), 1, 8), 16) end
 
   -- How deep the part lies that hashes with this end belong to.
   local function depth_at(of, index)
@@ -701,7 +702,7 @@ repeat
   answers[#answers + 1] = answer
 until word > last
 if changed then
-  call('HSET', bucket, field, string.sub(stored, 1, at + 7) .. struct.pack('>I6c1BI5BI5BI5B', (version + 1) % 2 ^ 48, form,
-    integers.depth, integers.count, texts.depth, texts.count, outliers.depth, outliers.count, course + 4 * turns))
+  call('HSET', bucket, field, string.sub(stored, 1, at + 7) .. struct.pack('>I6c1BI5BI5BI5BI4I4', (version + 1) % 2 ^ 48, form,
+    integers.depth, integers.count, texts.depth, texts.count, outliers.depth, outliers.count, course + 4 * turns, seed_high, seed_low))
 end
 return answers[2] ~= nil and answers or answers[1]

@@ -14,7 +14,7 @@ pub(super) fn conclude(points: &[Point], outcome: &mut Outcome) {
     }
     let (folded, own): (Vec<_>, Vec<_>) = points.iter().partition(|point| point.way.is_folded());
     outcome.tables.push(table("memory", "Memory, kept by the server itself", &own));
-    // Not to the byte the same for the same seed: a nonce says where parts are cut.
+    // Not to the byte the same for the same seed: a seed says where parts are cut.
     outcome.tables.push(table("folded", "The same, kept by keyfold", &folded));
     outcome.tables.push(speed_table(points));
     outcome.plots.extend(plots(points));
@@ -109,8 +109,8 @@ fn notes() -> [String; 3] {
          by member behind the first 64, small ones as one command each. The layout, a vocabulary of the codec fields and the \
          server's scripts are there before as well as after, and so not counted."
             .to_owned(),
-        "Where the parts of a large one are cut depends on a nonce that keyfold draws, so its bytes differ by some percent from \
-         one run to the next; the model is given the nonce, and so says the bytes of these parts."
+        "Where the parts of a large one are cut depends on a seed that keyfold draws, so its bytes differ by some percent from \
+         one run to the next; the model is given the seed, and so says the bytes of these parts."
             .to_owned(),
         "What is packed under a raised limit is searched from end to end, by each write too: so no more than 30,000 members are \
          kept that way, as in the write-up. Integers in one set are found by halves; a write moves all that are greater. A limit \

@@ -127,7 +127,7 @@ fn savings_table(curves: &[&Curve], options: &Options) -> Table {
     )
 }
 
-/// No table of memory by its name: where parts are cut depends on a nonce, which differs at each run.
+/// No table of memory by its name: where parts are cut depends on a seed, which differs at each run.
 fn folded_table(folded: &Curve, set: &Curve) -> Table {
     let costs = std::iter::once(None).chain(folded.per_new_member().map(|(_, bytes)| Some(bytes)));
     let saved = |point: &Point| {
@@ -153,8 +153,8 @@ fn folded_table(folded: &Curve, set: &Curve) -> Table {
 fn folded_note() -> String {
     "Folded: written one by one through a keyfold, with the server's other limits at their defaults and \
      hash-max-listpack-value at 1,024. Up to 32 members are one value in a bucket, more lie in parts of up to 120, which are \
-     halved as they fill. Where they are cut depends on a nonce that keyfold draws, so their bytes differ by some percent from \
-     one run to the next; the model is given the nonce, and so says the bytes of these parts. A keyfold is started for each \
+     halved as they fill. Where they are cut depends on a seed that keyfold draws, so their bytes differ by some percent from \
+     one run to the next; the model is given the seed, and so says the bytes of these parts. A keyfold is started for each \
      step and gone when memory is read, as its connections have buffers."
         .to_owned()
 }

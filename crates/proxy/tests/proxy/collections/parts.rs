@@ -61,7 +61,7 @@ impl InParts {
                 for member in found.chunks(step) {
                     let value = is_of_pairs.then(|| member[1]);
                     assert_eq!(class_of(member[0], value, longest), class, "{key} {}", member[0].escape_ascii());
-                    assert_eq!(directory.part_of(hash_of(self.nonce, member[0])), part, "{key}");
+                    assert_eq!(directory.part_of(hash_of(self.header.seed, member[0])), part, "{key}");
                 }
                 let most = if class == Class::Integers { integers } else { texts };
                 assert!(found.len() / step <= most, "{key}: {} in a part", found.len() / step);
@@ -350,6 +350,45 @@ fn what_is_asked_before_a_key_is_removed_or_replaced_is_answered_as_it_was() {
             assert_eq!(replies[3], "*2\r\n:0\r\n:1\r\n", "{replace} on {}", server.name());
             assert!([":0\r\n", ":1\r\n", ":1001\r\n"].contains(&replies[5].as_str()), "{replace}: {}", replies[5]);
             call(client, "DEL tags:1 tags:2 tags:3 sess:1");
+        }
+    });
+}
+
+/// Under another nonce, with each page of the walk.
+#[test]
+fn a_walk_goes_on_where_all_is_written_anew() {
+    on_every_server(|server, client| {
+        let mut direct = server.connect().unwrap();
+        for key in ["tags:1", "sess:1"] {
+            let all: Vec<String> = (0..3000).map(|number| format!("member-{number}")).collect();
+            let (add, remove, walk) =
+                if key == "tags:1" { ("SADD", "SREM", "SSCAN") } else { ("HSET", "HDEL", "HSCAN") };
+            let value = if key == "tags:1" { "" } else { " x" };
+            for some in all.chunks(500) {
+                call(client, &format!("{add} {key} {}{value}", some.join(&format!("{value} "))));
+            }
+            let before = in_parts(&mut direct, key).unwrap();
+            let (mut cursor, mut seen, mut pages) = (b"0".to_vec(), BTreeSet::new(), 0);
+            loop {
+                let reply = client.ask(&[walk.as_bytes(), key.as_bytes(), &cursor, b"COUNT", b"100"]).unwrap();
+                let page = reply.elements().unwrap();
+                seen.extend(page[1].elements().unwrap().iter().filter_map(Value::bytes).map(<[u8]>::to_vec));
+                cursor = page[0].bytes().unwrap().to_vec();
+                pages += 1;
+                if cursor == b"0" {
+                    break;
+                }
+                let change = if pages % 2 == 0 { remove.to_owned() } else { add.to_owned() };
+                let value = if pages % 2 == 0 { "" } else { value };
+                for line in ["MULTI", &format!("{change} {key} other{value}"), "EXEC"] {
+                    call(client, line);
+                }
+            }
+            let after = in_parts(&mut direct, key).unwrap();
+            assert!(before.nonce != after.nonce && pages > 10, "{key}: {pages} pages on {}", server.name());
+            let missed = all.iter().filter(|member| !seen.contains(member.as_bytes())).count();
+            assert_eq!(missed, 0, "{key} on {}", server.name());
+            after.check(&mut direct, key);
         }
     });
 }
