@@ -231,3 +231,32 @@ fn what_a_client_does_not_take_waits_in_the_server() {
     assert!(slow.reply().unwrap().ends_with(b"xx\r\n"));
     assert_eq!(call(&mut slow, "STRLEN huge"), format!(":{}\r\n", value.len()));
 }
+
+#[test]
+fn members_in_parts_that_a_client_does_not_take_wait_in_the_server() {
+    const MEMBERS: usize = 250_000;
+    let stage = Stage::new("[[namespace]]\nkeys = \"tags:{id:int}\"\ntype = \"set\"\nbucket = { span = 64 }\n");
+    let mut other = stage.connect();
+    for from in (0..MEMBERS).step_by(500) {
+        let members: Vec<String> = (from..from + 500).map(|number| format!("{number:060}")).collect();
+        assert_eq!(call(&mut other, &format!("SADD tags:1 {}", members.join(" "))), ":500\r\n");
+    }
+    // 17 MB, and the buffers of the sockets take some of it.
+    let mut slow = stage.connect();
+    let before = resident_bytes();
+    slow.send(&[b"SMEMBERS", b"tags:1"]).unwrap();
+    for n in 0..200 {
+        assert_eq!(call(&mut other, &format!("SET other {n}")), "+OK\r\n");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    println!("{} kB more", grown / 1000);
+    assert!(grown < 4 << 20, "{grown} bytes more");
+    let answer = slow.reply().unwrap();
+    assert!(answer.starts_with(format!("*{MEMBERS}\r\n$60\r\n").as_bytes()));
+    let mut found: Vec<&[u8]> = answer.split(|byte| *byte == b'\n').skip(2).step_by(2).collect();
+    found.sort_unstable();
+    assert_eq!(found.len(), MEMBERS);
+    assert!(found.iter().enumerate().all(|(number, member)| *member == format!("{number:060}\r").as_bytes()));
+    assert_eq!(call(&mut slow, "SCARD tags:1"), format!(":{MEMBERS}\r\n"));
+}

@@ -18,7 +18,7 @@ use super::metering::{Metered, Metering};
 use super::parts::{PartRequest, Parts, SentPart};
 use super::replica_read::ReplicaRead;
 use crate::clients::{Admission, KeyHash, LookupKind, Lookups, Ticket, Turn, hash_of};
-use crate::exchange::{Ahead, Effect, Encoded, Env, Exchange, Io, Step};
+use crate::exchange::{Ahead, Effect, Encoded, Env, Exchange, Flow, Io, Step};
 use crate::layout::Layout;
 use crate::session::{Begun, Hold, LARGE_BYTES, Lane, Plan, Session};
 use crate::slowlog::Timekeeper;
@@ -48,7 +48,7 @@ pub struct Conversation {
     /// RESET went to the own lane: it has lost its user, database and protocol, and is of no use to others.
     own_was_reset: bool,
     /// A part of the first slot's answer has gone out, and the rest comes as it is received.
-    flowing: bool,
+    flow: Option<Flow>,
     /// The answers to all that came with some request are there since it was last asked.
     gathered: bool,
     /// Where the next request stands in the line of a key that many clients write.
@@ -158,7 +158,7 @@ impl Conversation {
             held: Held::default(),
             own_in_flight: 0,
             own_was_reset: false,
-            flowing: false,
+            flow: None,
             gathered: false,
             ticket: None,
             turn: None,
@@ -246,7 +246,7 @@ impl Conversation {
 
     /// Whether a part of an answer has gone out whose rest is to come.
     pub fn is_flowing(&self) -> bool {
-        self.flowing
+        self.flow.is_some()
     }
 
     /// Whether none of its requests is under way that the layout has a part in; a command that blocks on its own lane
@@ -670,23 +670,38 @@ impl Conversation {
         rest
     }
 
-    /// Whether the answer of the request in this slot may go out in pieces, while it is received.
-    pub fn may_flow(&self, slot: u64) -> bool {
-        let first = self.slots.front().filter(|_| slot == self.first);
-        let exchange = first.and_then(|first| first.exchange.as_ref());
+    /// Has the answer of the request in this slot go out in pieces from now on, while the reply is received that begins so; false
+    /// where it may not.
+    pub fn begin_flow(&mut self, slot: u64, input: &[u8], stats: &Stats, out: &mut Vec<u8>) -> bool {
         // Messages go out as they come, and would come between the pieces.
-        !self.session.is_subscribed() && exchange.is_some_and(Exchange::hands_on)
+        let Some(first) = self.slots.front().filter(|_| slot == self.first && !self.session.is_subscribed()) else {
+            return false;
+        };
+        let start = out.len();
+        let Some(flow) = first.exchange.as_ref().and_then(|exchange| exchange.begin_flow(input, out)) else {
+            return false;
+        };
+        if matches!(flow, Flow::Texts(_)) {
+            let found = self.session.entry().note_answer(first.lookups, &out[start..]);
+            count_lookups(first.metered, found, Some(stats));
+        }
+        self.flow = Some(flow);
+        true
     }
 
-    /// Takes a piece of the first slot's answer; `ends` with the last one.
+    /// Takes a piece of the first slot's reply; `ends` with the last one.
     pub fn handle_piece(&mut self, piece: &[u8], ends: bool, out: &mut Vec<u8>) {
-        out.extend_from_slice(piece);
-        self.flowing = !ends;
+        match &mut self.flow {
+            Some(Flow::Texts(texts)) => texts.append(piece, out),
+            _ => out.extend_from_slice(piece),
+        }
         if ends {
+            self.flow = None;
             self.session.note_reply_bytes(LARGE_BYTES);
             if let Some(slot) = self.slots.front() {
-                // Only what goes to the server as it came, and brings more than an error, comes in pieces.
-                self.metering.end(slot.metered, || CommandWay::PassedOn, b"", self.session.entry());
+                // What comes in pieces is more than an error.
+                let way = || slot.exchange.as_ref().map_or(CommandWay::PassedOn, Exchange::way);
+                self.metering.end(slot.metered, way, b"", self.session.entry());
             }
             self.complete(0, out);
         }
@@ -714,7 +729,7 @@ impl Conversation {
     }
 
     fn lose_one(&mut self, slot: u64, reason: Option<&str>, out: &mut Vec<u8>) -> bool {
-        let is_whole = !std::mem::take(&mut self.flowing);
+        let is_whole = self.flow.take().is_none();
         let Some(index) = self.index(slot) else { return is_whole };
         let slot = &mut self.slots[index];
         let Some(exchange) = slot.exchange.take() else { return is_whole };

@@ -12,7 +12,7 @@ use crate::access::Users;
 use crate::cache::Cache;
 use crate::dialect::Dialect;
 use crate::layout::{Layout, Place};
-use crate::resp::{Answer, Protocol};
+use crate::resp::{Answer, Protocol, Texts};
 use crate::slot::Slot;
 use crate::stats::{CommandWay, Stats};
 use crate::tracking::Tracking;
@@ -258,6 +258,15 @@ pub(crate) enum UnderWay {
     },
 }
 
+/// How a reply is handed on while it comes.
+#[derive(Clone, Debug)]
+pub(crate) enum Flow {
+    /// Byte for byte.
+    AsItComes,
+    /// Its texts are those of the answer, which has begun.
+    Texts(Texts),
+}
+
 impl Exchange {
     /// Whether the layout has no part in it any more: what is under way is a client's own command, as it came.
     pub fn is_the_servers(&self) -> bool {
@@ -313,9 +322,15 @@ impl Exchange {
         }
     }
 
-    /// Whether its one reply is the client's answer, byte for byte.
-    pub fn hands_on(&self) -> bool {
-        matches!(self.0, UnderWay::PassOn)
+    /// Whether its one reply, which has begun to come, may be handed on to the client in pieces. Where the answer begins otherwise, that is
+    /// written to `out`.
+    pub(crate) fn begin_flow(&self, input: &[u8], out: &mut Vec<u8>) -> Option<Flow> {
+        match &self.0 {
+            UnderWay::PassOn => Some(Flow::AsItComes),
+            UnderWay::PartsAttempt(attempt) => attempt.begin_flow(input, out).map(Flow::Texts),
+            UnderWay::Work(work) => work.begin_flow(input, out).map(Flow::Texts),
+            _ => None,
+        }
     }
 
     /// The call that it has sent on this key, where another one may be joined to that.

@@ -3,7 +3,7 @@
 use crate::exchange::parts::PartsCall;
 use crate::exchange::{Env, Io, Step, Work};
 use crate::layout::Place;
-use crate::resp::Protocol;
+use crate::resp::{Protocol, Texts};
 use crate::string::Run;
 
 /// Such a command under way.
@@ -44,6 +44,14 @@ impl PartsAttempt {
         let (work, replies) = Work::start(self.run, &args, std::iter::once(key), self.call.protocol(), env, io.wire);
         self.work = Some(Box::new(work));
         Step::More(replies)
+    }
+
+    /// Begins to answer with a reply that has begun to come, where it is to be handed on in pieces.
+    pub(crate) fn begin_flow(&self, input: &[u8], out: &mut Vec<u8>) -> Option<Texts> {
+        match &self.work {
+            Some(work) => work.begin_flow(input, out),
+            None => self.call.begin_flow(input, out),
+        }
     }
 
     /// The nonce that another call on this key has to name to be joined to this one; none where it may not be.

@@ -16,7 +16,7 @@ use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Step, done, fail, in_place, native_collection, script, store};
 use crate::layout::Located;
 use crate::notify::Notices;
-use crate::resp::{Answer, Protocol, Reply, write_command};
+use crate::resp::{Answer, Protocol, Reply, Texts, write_command};
 use crate::string::{self, Call, Halt, Held, HelpRequest, Run, Space, finish};
 
 /// How often a command is worked out again before it gives up. Every conflict is another client's success,
@@ -232,6 +232,12 @@ impl Work {
             Phase::ByServer if reply == native_collection::NOT_THERE => self.begin_again(env, io),
             Phase::ByServer => done(io, &script::without_place(reply)),
         }
+    }
+
+    /// Begins to answer with a reply that has begun to come, where it is to be handed on in pieces.
+    pub(crate) fn begin_flow(&self, input: &[u8], out: &mut Vec<u8>) -> Option<Texts> {
+        let Phase::InParts(call) = &self.phase else { return None };
+        call.begin_flow(input, out)
     }
 
     /// Whether it went to the server as it came.

@@ -10,5 +10,5 @@ mod request;
 pub mod word;
 
 pub use answer::{Answer, Protocol, write_bulk, write_command};
-pub use reply::{Elements, Reply, ReplyError, ReplyFlow, ReplyScanner, array_head};
+pub use reply::{Elements, Reply, ReplyError, ReplyFlow, ReplyScanner, Texts, array_head};
 pub use request::{Args, ProtocolError, Read, RequestLimits, RequestReader};

@@ -104,6 +104,43 @@ impl ReplyFlow {
     }
 }
 
+/// Hands on the texts of arrays, one behind the other, while the reply that has them is handed on in pieces.
+#[derive(Clone, Debug)]
+pub struct Texts {
+    /// Bytes to come before the first array.
+    before: usize,
+    /// Bytes to come of the text that it is in.
+    payload_bytes: usize,
+}
+
+impl Texts {
+    /// Those that begin behind so many bytes.
+    pub(crate) fn behind(before: usize) -> Self {
+        Self { before, payload_bytes: 0 }
+    }
+
+    /// Appends the texts of a piece, which [`ReplyFlow`] has cut.
+    pub(crate) fn append(&mut self, piece: &[u8], out: &mut Vec<u8>) {
+        let mut at = self.before.min(piece.len());
+        self.before -= at;
+        let mut start = at;
+        while at < piece.len() {
+            let passed = self.payload_bytes.min(piece.len() - at);
+            at += passed;
+            self.payload_bytes -= passed;
+            // A piece is cut within texts or before heads.
+            let Ok(Some(head)) = Head::read(piece, at) else { break };
+            if head.elements > 0 || head.kind == b'*' {
+                out.extend_from_slice(&piece[start..at]);
+                start = head.end;
+            }
+            at = head.end;
+            self.payload_bytes = head.payload_bytes;
+        }
+        out.extend_from_slice(&piece[start..at]);
+    }
+}
+
 /// The first line of a reply.
 struct Head {
     kind: u8,
@@ -233,6 +270,11 @@ impl<'a> Reply<'a> {
 }
 
 impl<'a> Elements<'a> {
+    /// So many that `rest` begins with.
+    pub(crate) fn of(left: u64, rest: &'a [u8]) -> Self {
+        Self { left, rest }
+    }
+
     /// How many elements are left.
     pub fn len(&self) -> usize {
         usize::try_from(self.left).unwrap_or(usize::MAX)
@@ -322,6 +364,24 @@ mod tests {
                 }
                 assert_eq!(passed, reply.len(), "{} by {size}", reply.escape_ascii());
             }
+        }
+    }
+
+    #[test]
+    fn texts_of_arrays_are_handed_on_one_behind_the_other() {
+        let begin = b"*7\r\n$3\r\n\r\n*\r\n:4\r\n+whole\r\n";
+        let reply = [&begin[..], b"*2\r\n$1\r\na\r\n$4\r\n\r\n*2\r\n*0\r\n*1\r\n$0\r\n\r\n*1\r\n$2\r\n$1\r\n"].concat();
+        for size in 1..=reply.len() {
+            let (mut flow, mut texts) = (ReplyFlow::default(), Texts::behind(begin.len()));
+            let (mut passed, mut there, mut out, mut ends) = (0, 0, Vec::new(), false);
+            while !ends {
+                there = (there + size).min(reply.len());
+                let (len, last) = flow.advance(&reply[passed..there]).unwrap();
+                texts.append(&reply[passed..passed + len], &mut out);
+                (passed, ends) = (passed + len, last);
+            }
+            let expected = b"$1\r\na\r\n$4\r\n\r\n*2\r\n$0\r\n\r\n$2\r\n$1\r\n";
+            assert_eq!(out.escape_ascii().to_string(), expected.escape_ascii().to_string(), "by {size}");
         }
     }
 

@@ -39,11 +39,11 @@ end
 local function all_in_parts(place, parts, most)
   local found = ask_parts(place, parts, 'ALL', {most})
   if found.err then return nil, found end
-  if type(found[2]) == 'number' then
+  if #found == 2 then
     return nil, refusal(place, string.format('its %.0f members are too many for that in a script; use commands instead of a script', found[2]))
   end
   local all = {}
-  for at = 2, #found do
+  for at = 4, #found do
     for _, text in ipairs(found[at]) do all[#all + 1] = text end
   end
   -- Parts may have been evicted, or removed past keyfold.

@@ -22,6 +22,7 @@ use keyfold_core::drive::{Conversation, Progress};
 use keyfold_core::exchange::Env;
 use keyfold_core::session::{Lane, Peer, Session};
 use keyfold_core::slot::Slot;
+use keyfold_core::stats::Stats;
 
 use crate::outbox::Outbox;
 use crate::stats::ClientGauges;
@@ -189,12 +190,15 @@ impl Client {
         pushed
     }
 
-    /// Whether the answer of the request in this slot may go out in pieces, while it is received.
-    pub(crate) fn may_flow(&self, slot: u64) -> bool {
-        self.state.borrow().conversation.may_flow(slot)
+    /// Has the answer of the request in this slot go out in pieces, while the reply is received that begins so; false where it
+    /// may not.
+    pub(crate) fn begin_flow(&self, slot: u64, input: &[u8], stats: &Stats) -> bool {
+        let mut state = self.state.borrow_mut();
+        let State { conversation, outbox, .. } = &mut *state;
+        conversation.begin_flow(slot, input, stats, outbox.buffer())
     }
 
-    /// Takes a piece of the first slot's answer; `ends` with the last one.
+    /// Takes a piece of the reply to the first slot's request; `ends` with the last one.
     pub(crate) fn handle_piece(&self, piece: &[u8], ends: bool) {
         let mut state = self.state.borrow_mut();
         let State { conversation, outbox, .. } = &mut *state;

@@ -434,7 +434,7 @@ impl Upstream {
                     continue;
                 }
                 let Some(len) = queue.pipe.scan(&input[start..])? else {
-                    if queue.begin_flow(&input[start..], after.now_ms()) {
+                    if queue.begin_flow(&input[start..], env.stats, after.now_ms()) {
                         continue;
                     }
                     break;

@@ -10,6 +10,7 @@ use keyfold_core::drive::{Joining, Pipe, Progress};
 use keyfold_core::exchange::Env;
 use keyfold_core::resp::{ReplyFlow, array_head, write_command};
 use keyfold_core::session::LARGE_BYTES;
+use keyfold_core::stats::Stats;
 
 use super::LinkError;
 use super::after::Afterwards;
@@ -371,8 +372,8 @@ impl Queue {
         self.pipe.lose().map(|asked| asked.asker.whole(&mut self.kept, now_ms)).collect()
     }
 
-    /// Has the rest of a reply go to its client as it comes, where it is a large one that the client gets as it is.
-    pub(super) fn begin_flow(&mut self, input: &[u8], now_ms: i64) -> bool {
+    /// Has the rest of a reply go to its client as it comes, where it is a large one that the client gets as it is, or all texts of.
+    pub(super) fn begin_flow(&mut self, input: &[u8], stats: &Stats, now_ms: i64) -> bool {
         let is_push = input.first() == Some(&b'>');
         if input.len() < LARGE_BYTES || is_push || self.pipe.left_for_front() != 1 {
             return false;
@@ -383,9 +384,9 @@ impl Queue {
                 let Whose { client, slot, part, .. } = &step.whose;
                 // Of a replica only a value is believed that has begun; an array may say of a key that it isn't there.
                 let is_certain = step.whose.replica.is_none() || input.starts_with(b"$");
-                is_certain && step.may_flow(input) && part.is_none() && client.may_flow(*slot)
+                is_certain && step.may_flow(input) && part.is_none() && client.begin_flow(*slot, input, stats)
             }
-            Some(Asker::Client(client, slot)) => client.may_flow(*slot),
+            Some(Asker::Client(client, slot)) => client.begin_flow(*slot, input, stats),
             _ => false,
         };
         if !may_flow {

@@ -5,19 +5,20 @@ use smallvec::SmallVec;
 use crate::collection::CollectionKind;
 use crate::collection::parts::{Limits, WHY_DAMAGED, class_of};
 use crate::command::{self, Flags};
-use crate::exchange::parts::{DAMAGED, HINTED, MOST_MEMBERS, Parts, SCRIPT, UNSURE, begin, counted_by};
+use crate::exchange::parts::{DAMAGED, HINTED, MOST_MEMBERS, Parts, SCRIPT, UNSURE, begin, begin_parts, counted_by};
 use crate::exchange::script::without_place;
 use crate::exchange::{Effect, Env, Io, ReplyKind, Step, done, fail, failure};
 use crate::layout::{Located, Place};
 use crate::members::Excerpt;
 use crate::number::parse_integer;
 use crate::record::part_head;
-use crate::resp::{Answer, Elements, Protocol, Reply, write_command};
+use crate::resp::{Answer, Elements, Protocol, Reply, Texts, write_command};
 use crate::stats::Hints;
 use crate::string::Call;
 
-/// Members in one call: a script's command takes some thousands of arguments.
-const MOST_WORDS: usize = 1000;
+/// Words of a command that one call carries out: the server answers nobody else for some 15 µs each. What has more is worked out: to read and
+/// write all of a collection is quicker then, unless it is very large.
+const MOST_WORDS: usize = 10_240;
 
 /// Words of a command that may be joined to others: the server answers nobody else meanwhile.
 const MOST_SHARED_WORDS: usize = 18;
@@ -83,14 +84,18 @@ impl Listing {
         if self == Self::Fields { 2 } else { 1 }
     }
 
-    /// Answers with the parts' texts, as they came.
-    fn answer(self, parts: &[Elements<'_>], answer: &mut Answer<'_>) {
-        let texts = parts.iter().map(Elements::len).sum::<usize>();
+    /// Begins the answer of so many texts.
+    fn begin(self, texts: usize, answer: &mut Answer<'_>) {
         match self {
             Self::Members => answer.set(texts),
             Self::Fields => answer.map(texts / 2),
             Self::Names | Self::Values => answer.array(texts),
         }
+    }
+
+    /// Answers with the parts' texts, as they came.
+    fn answer(self, parts: &[Elements<'_>], answer: &mut Answer<'_>) {
+        self.begin(parts.iter().map(Elements::len).sum(), answer);
         parts.iter().for_each(|part| answer.raw(part.raw()));
     }
 }
@@ -358,6 +363,14 @@ impl PartsCall {
         let Some((answer, hints)) = with_hints(reply) else { return Some(self.answer(reply, io)) };
         hints.filter_map(Reply::bytes).for_each(|name| env.stats.in_parts().learn(self.key(), name));
         Some(self.answer(answer, io))
+    }
+
+    /// Begins to answer with a reply that has begun to come, where its texts are the answer's: how these are taken from it.
+    pub(crate) fn begin_flow(&self, input: &[u8], out: &mut Vec<u8>) -> Option<Texts> {
+        let Reading::All(listing) = &self.reading else { return None };
+        let (texts, before) = begin_parts(input, listing.texts_each())?;
+        listing.begin(texts, &mut Answer::new(out, self.protocol));
+        Some(Texts::behind(before))
     }
 
     fn answer(&self, reply: &[u8], io: &mut Io<'_>) -> Step {

@@ -33,7 +33,7 @@ use crate::exchange::script::Script;
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Place};
 use crate::record::{FEWEST_IN_PARTS, part_head};
-use crate::resp::{Elements, Reply, write_command};
+use crate::resp::{Elements, Reply, array_head, write_command};
 
 mod call;
 
@@ -42,10 +42,10 @@ pub(crate) use call::PartsCall;
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"09ff774623461bc3d31cb50cd1bd44f2bba49cd9" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"d755b57e79909b05f6ef74b8dc377e42d0bc457a" };
 
 /// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n09ff774623461bc3d31cb50cd1bd44f2bba49cd9\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\nd755b57e79909b05f6ef74b8dc377e42d0bc457a\r\n";
 
 /// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
 /// [`begin`] writes behind it.
@@ -197,33 +197,74 @@ impl<'a> Parts<'a> {
             _ => return None,
         };
         let stored = found.next().and_then(Reply::bytes)?;
+        let (texts, state) = (found.next()?, found.next());
+        let parts = match Count::read(stored, texts, state, texts_each)? {
+            Count::Whole(texts) => {
+                let arrays = found.map(|part| match part {
+                    Reply::Array(part) => Some(part),
+                    _ => None,
+                });
+                let parts = arrays.collect::<Option<Vec<_>>>()?;
+                (parts.iter().map(Elements::len).sum::<usize>() == texts).then_some(parts)?
+            }
+            Count::TooMany(count) => {
+                let why = format!(
+                    "it is a {kind} of {count} members, and keyfold works on {MOST_MEMBERS} at most as a whole"
+                );
+                return Some(Self::Unreadable { stored, why });
+            }
+            Count::Damaged { counted, found } => {
+                let why = format!(
+                    "its header counts {counted} members, and its parts have {found}; were some removed past keyfold, or evicted?",
+                );
+                return Some(Self::Unreadable { stored, why });
+            }
+        };
+        Some(Self::Whole { stored, parts })
+    }
+}
+
+/// What stands before the parts.
+enum Count {
+    /// So many texts follow.
+    Whole(usize),
+    /// So many members do not.
+    TooMany(i64),
+    /// The header counts others than there are.
+    Damaged { counted: u64, found: u64 },
+}
+
+impl Count {
+    /// Reads what the field has, the number behind it, and what stands behind that.
+    fn read(stored: &[u8], number: Reply<'_>, state: Option<Reply<'_>>, texts_each: usize) -> Option<Self> {
         let header = match Frame::decode(stored) {
             Ok(Frame { body: Body::Parts { header, .. }, .. }) => Header::decode(header)?,
             _ => return None,
         };
-        let (mut parts, mut is_by_header) = (Vec::with_capacity(found.len()), header.remainder == Remainder::None);
-        for part in found {
-            match part {
-                Reply::Integer(count) => {
-                    let why = format!(
-                        "it is a {kind} of {count} members, and keyfold works on {MOST_MEMBERS} at most as a whole"
-                    );
-                    return Some(Self::Unreadable { stored, why });
-                }
-                Reply::Simple(b"replaced") => is_by_header = false,
-                Reply::Array(part) => parts.push(part),
-                _ => return None,
-            }
-        }
-        let members = parts.iter().map(Elements::len).sum::<usize>() / texts_each;
-        if is_by_header && members as u64 != header.len() {
-            let why = format!(
-                "its header counts {} members, and its parts have {members}; were some removed past keyfold, or evicted?",
-                header.len(),
-            );
-            return Some(Self::Unreadable { stored, why });
-        }
-        Some(Self::Whole { stored, parts })
+        let Reply::Integer(number) = number else { return None };
+        let is_by_header = match state {
+            None => return Some(Self::TooMany(number)),
+            Some(Reply::Simple(b"replaced")) => false,
+            Some(Reply::Simple(b"whole")) => header.remainder == Remainder::None,
+            Some(_) => return None,
+        };
+        let texts = usize::try_from(number).ok()?;
+        let found = (texts / texts_each) as u64;
+        Some(match is_by_header && found != header.len() {
+            true => Self::Damaged { counted: header.len(), found },
+            false => Self::Whole(texts),
+        })
+    }
+}
+
+/// How many texts a reply has whose parts are still to come, and where these begin; none where they aren't what an answer needs.
+fn begin_parts(input: &[u8], texts_each: usize) -> Option<(usize, usize)> {
+    let (head, elements) = array_head(input).ok()??;
+    let mut begin = Elements::of(elements.min(3), input.get(head..)?);
+    let (stored, number, state) = (begin.next()?.bytes()?, begin.next()?, begin.next()?);
+    match Count::read(stored, number, Some(state), texts_each)? {
+        Count::Whole(texts) => Some((texts, input.len() - begin.raw().len())),
+        Count::TooMany(_) | Count::Damaged { .. } => None,
     }
 }
 

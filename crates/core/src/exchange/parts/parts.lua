@@ -475,24 +475,27 @@ local function by_directories()
     return answer
   end
 
-  -- All members, where there are not more.
+  -- All members, where there are not more: how many texts these are, and whether they may have been changed after their header was
+  -- seen, come before. Else how many members there are.
   local function list(most, half)
     local answer = {stored, total()}
     if answer[2] > tonumber(most) then return answer end
-    -- They may have been changed after their header was seen.
-    answer[2] = was_replaced and {ok = 'replaced'} or nil
+    answer[2], answer[3] = 0, {ok = was_replaced and 'replaced' or 'whole'}
+    local function append(texts)
+      answer[#answer + 1], answer[2] = texts, answer[2] + #texts
+    end
     for _, of in ipairs({integers, texts, outliers}) do
       local directory = of.count > 0 and call('GET', of.directory) or ''
       for index = 0, #directory - 1 do
         local depth = string.byte(directory, index + 1)
         if index < 2 ^ depth then
           local part = part_name(of, depth, index)
-          answer[#answer + 1] = half and call(half, part) or (is_hash and all_of or names_of)(of, part)
+          append(half and call(half, part) or (is_hash and all_of or names_of)(of, part))
         end
       end
     end
     if remainder and remainder.count > 0 then
-      answer[#answer + 1] = call(half or is_hash and 'HGETALL' or 'SMEMBERS', remainder.name)
+      append(call(half or is_hash and 'HGETALL' or 'SMEMBERS', remainder.name))
     end
     return answer
   end

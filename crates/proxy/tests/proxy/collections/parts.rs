@@ -283,6 +283,50 @@ fn all_members_are_listed_in_both_protocols() {
     });
 }
 
+/// So long that it goes out while it is received: as a plain server's, whatever stands before it and behind it.
+#[test]
+fn a_long_list_is_a_servers_in_both_protocols() {
+    on_every_server(|server, client| {
+        let mut direct = server.connect().unwrap();
+        let all: Vec<String> = (0..20_000).map(|number| format!("member-{number}")).collect();
+        for some in all.chunks(500) {
+            for (request, values) in [("SADD tags:1 ", " "), ("HSET sess:1 ", " value ")] {
+                let words = some.join(values);
+                let last = if values == " " { "" } else { " value" };
+                call(client, &format!("{request}{words}{last}"));
+                call(&mut direct, &format!("{}{words}{last}", request.replace(":1", ":plain")));
+            }
+        }
+        for hello in ["HELLO 2", "HELLO 3"] {
+            call(client, hello);
+            call(&mut direct, hello);
+            for command in ["SMEMBERS tags", "HGETALL sess", "HKEYS sess", "HVALS sess"] {
+                let asked = |key: &str| {
+                    commands(&["PING", &format!("{command}:{key}"), "ECHO behind", &format!("{command}:{key}")])
+                };
+                let lines = |wire: &mut Wire, key: &str| {
+                    wire.send_bytes(&asked(key)).unwrap();
+                    let said = [(); 4].map(|()| String::from_utf8(wire.reply().unwrap()).unwrap());
+                    assert!(said[1] == said[3] && said[1].len() > 100_000, "{command} on {}", server.name());
+                    assert_eq!([&said[0][..], &said[2][..]], ["+PONG\r\n", "$6\r\nbehind\r\n"]);
+                    let (head, texts) = said[1].split_once("\r\n").unwrap();
+                    let lines: Vec<&str> = texts.split("\r\n").filter(|line| !line.starts_with('$')).collect();
+                    let step = if command == "HGETALL sess" { 2 } else { 1 };
+                    let mut texts: Vec<Vec<String>> =
+                        lines.chunks(step).map(|texts| texts.iter().map(|text| (*text).to_owned()).collect()).collect();
+                    texts.sort_unstable();
+                    (head.to_owned(), texts)
+                };
+                let (found, expected) = (lines(client, "1"), lines(&mut direct, "plain"));
+                assert_eq!(found.0, expected.0, "{command} on {}", server.name());
+                assert!(found.1 == expected.1, "{command} on {}", server.name());
+            }
+        }
+        call(client, "HELLO 2");
+        assert!(in_parts(&mut direct, "tags:1").is_some() && in_parts(&mut direct, "sess:1").is_some());
+    });
+}
+
 #[test]
 fn a_watched_one_that_another_client_changes_isn_t_written() {
     let server = found().pop().unwrap().start(&[]).unwrap();
