@@ -133,9 +133,10 @@ analyze-stream: ## survey 100 million generated keys and a dump of 50 million, a
 	cargo test --release -p keyfold-survey --test survey stream -- --ignored --nocapture
 	cargo test --release -p keyfold --test program dump_size -- --ignored --nocapture
 
-model: ## check the protocol of a move within wider bounds than the tests do
+model: ## check the protocols of moves within wider bounds than the tests do
 	cargo test --release -p keyfold-core --test move_model -- --ignored --nocapture
 	cargo test --release -p keyfold-core --test shards_model -- --ignored --nocapture
+	$(TEST) --workspace --test whole every_order -- --ignored --nocapture
 
 fuzz: ## run every fuzz target for a minute (TARGET=name for one of them, FUZZ_SECONDS=60)
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked

@@ -6,6 +6,7 @@ mod before_cluster;
 #[cfg(feature = "bench")]
 mod chaos;
 mod command_keys;
+mod every_order;
 #[cfg(feature = "bench")]
 mod families;
 mod functions;
