@@ -379,7 +379,7 @@ impl Load {
                     } else if self.most_members.is_some_and(|most| spot.is_in_parts_of_more(most)) {
                         large.push((index, at));
                     } else {
-                        parts::send_all(place, spot.stored().unwrap_or_default(), &mut commands);
+                        parts::send_all(place, &key.logical, spot.stored().unwrap_or_default(), &mut commands);
                         self.spills.push((index, at));
                     }
                 }
@@ -404,11 +404,12 @@ impl Load {
             self.keys[key].spots[spot].leave_unread();
         }
         for (key, spot) in left {
-            let found = &mut self.keys[key].spots[spot];
+            let Key { logical, spots, .. } = &mut self.keys[key];
+            let found = &mut spots[spot];
             match (commands.count() > 0, &found.place) {
                 // As others are read now, it is as well: a third round trip would find what was asked for behind this.
                 (true, Some(place)) => {
-                    parts::send_all(place, found.stored().unwrap_or_default(), &mut commands);
+                    parts::send_all(place, logical, found.stored().unwrap_or_default(), &mut commands);
                     self.spills.push((key, spot));
                 }
                 _ => found.leave_unread(),

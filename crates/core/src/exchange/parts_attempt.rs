@@ -1,6 +1,6 @@
 //! A command on members of a collection that lay in parts when it was last looked at: one call of the script, if it still does.
 
-use crate::exchange::parts::PartsCall;
+use crate::exchange::parts::{Asker, PartsCall};
 use crate::exchange::{Env, Io, Step, Work};
 use crate::layout::Place;
 use crate::resp::{Protocol, Texts};
@@ -27,7 +27,8 @@ impl PartsAttempt {
         env: &mut Env<'_>,
         wire: &mut Vec<u8>,
     ) -> Option<Self> {
-        let call = PartsCall::start(args, place, nonce, b"", protocol, env, wire)?;
+        let asker = Asker { protocol, notices: None, is_in_former_place: false };
+        let call = PartsCall::start(args, place, nonce, b"", asker, env, wire)?;
         Some(Self { call, run, work: None })
     }
 

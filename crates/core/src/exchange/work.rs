@@ -11,7 +11,7 @@ use crate::command::{self, Flags};
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::parts::{self, PartsCall};
+use crate::exchange::parts::{self, Asker, PartsCall};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Step, done, fail, in_place, native_collection, script, store};
 use crate::layout::Located;
@@ -290,15 +290,15 @@ impl Work {
         if !key.is_moving() {
             env.stats.in_parts().note(&key.logical, nonce, header.seed);
         }
-        // What has expired is worked out, and what is published of it isn't known beforehand.
-        let is_there = matches!(self.space.held(&key.logical), Held::Unread(_));
-        if !is_there || self.notices.is_some() {
+        // What has expired is worked out.
+        if !matches!(self.space.held(&key.logical), Held::Unread(_)) {
             return None;
         }
         let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
         parts::count_of(&args, &header).map(InParts::Count).or_else(|| {
-            PartsCall::start(&args, spot.bucket()?, nonce, spot.stored()?, self.protocol, env, wire)
-                .map(|call| InParts::Sent(Box::new(call.in_former_place(at > 0))))
+            let asker = Asker { protocol: self.protocol, notices: self.notices, is_in_former_place: at > 0 };
+            PartsCall::start(&args, spot.bucket()?, nonce, spot.stored()?, asker, env, wire)
+                .map(|call| InParts::Sent(Box::new(call)))
         })
     }
 

@@ -10,6 +10,7 @@ use crate::exchange::script::without_place;
 use crate::exchange::{Effect, Env, Io, ReplyKind, Step, done, fail, failure};
 use crate::layout::{Located, Place};
 use crate::members::Excerpt;
+use crate::notify::{Event, Notices};
 use crate::number::parse_integer;
 use crate::record::part_head;
 use crate::resp::{Answer, Elements, Protocol, Reply, Texts, write_command};
@@ -100,18 +101,31 @@ impl Listing {
     }
 }
 
+/// For whom a command is carried out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker {
+    /// In which the client is answered.
+    pub(crate) protocol: Protocol,
+    /// What is published of what it does.
+    pub(crate) notices: Option<Notices>,
+    /// The collection lies where it is being moved away from.
+    pub(crate) is_in_former_place: bool,
+}
+
 /// Such a command under way.
 #[derive(Debug)]
 pub(crate) struct PartsCall {
     args: SmallVec<[Word; 3]>,
     kind: CollectionKind,
     protocol: Protocol,
-    /// What its field held when it was seen, where it only reads.
+    /// What its field held when it was seen, and the key, where it only reads.
     seen: Vec<u8>,
     /// Of which parts it was told where members lie.
     nonce: u64,
     /// It lies where it is being moved away from.
     is_in_former_place: bool,
+    /// Channels and messages: what is published of it, if it does anything.
+    told: Vec<[Vec<u8>; 2]>,
     reading: Reading,
 }
 
@@ -188,6 +202,20 @@ fn call_of(command: &str, kind: CollectionKind, args: &[&[u8]]) -> Option<OnMemb
     (of == kind && args.len() <= MOST_WORDS).then_some(OnMembers { of, what, hinted, reading })
 }
 
+/// What is published of a command that has done something.
+fn event_of(command: &str) -> Option<Event> {
+    Some(match command {
+        "sadd" => Event::SAdd,
+        "srem" => Event::SRem,
+        "spop" => Event::SPop,
+        "hset" | "hmset" | "hsetnx" => Event::HSet,
+        "hdel" => Event::HDel,
+        "hincrby" => Event::HIncrBy,
+        "hincrbyfloat" => Event::HIncrByFloat,
+        _ => return None,
+    })
+}
+
 impl OnMembers {
     /// What the script is asked for, where hints are wanted of the parts of this nonce.
     fn asked(self, args: &[&[u8]], nonce: u64, env: &Env<'_>) -> Asked {
@@ -249,32 +277,25 @@ impl PartsCall {
         place: &Place,
         nonce: u64,
         seen: &[u8],
-        protocol: Protocol,
+        asker: Asker,
         env: &mut Env<'_>,
         wire: &mut Vec<u8>,
     ) -> Option<Self> {
+        let Asker { protocol, notices, is_in_former_place } = asker;
         let kind = place.kind.collection()?;
         let asked = asked(args, kind, nonce, seen, env)?;
-        let writes = command::table().lookup(args[0])?.flags.contains(Flags::WRITE);
-        let seen = if writes { Vec::new() } else { seen.to_vec() };
-        let owned = args.iter().map(|arg| Word::from_slice(arg)).collect();
-        let call = Self {
-            args: owned,
-            kind,
-            protocol,
-            seen,
-            nonce,
-            is_in_former_place: false,
-            reading: asked.reading.clone(),
+        let command = command::table().lookup(args[0])?;
+        let writes = command.flags.contains(Flags::WRITE);
+        let told = match notices.filter(|_| writes) {
+            Some(notices) => notices.messages(args[1], event_of(command.name)?).collect(),
+            None => Vec::new(),
         };
+        let seen = if writes || seen.is_empty() { Vec::new() } else { [seen, args[1]].concat() };
+        let owned = args.iter().map(|arg| Word::from_slice(arg)).collect();
+        let call =
+            Self { args: owned, kind, protocol, seen, nonce, is_in_former_place, told, reading: asked.reading.clone() };
         call.send(&asked, args, place, [b"EVALSHA", SCRIPT.sha], wire);
         Some(call)
-    }
-
-    /// The same, where that place is one that the key is being moved away from.
-    pub(crate) fn in_former_place(mut self, is_former: bool) -> Self {
-        self.is_in_former_place = is_former;
-        self
     }
 
     /// Whether a command's call may be joined to another on the same key.
@@ -306,7 +327,7 @@ impl PartsCall {
     /// Whether it may be joined to others on the same key, and others to it.
     fn is_shared(&self) -> bool {
         let is_of_some = matches!(self.reading, Reading::Excerpt(_) | Reading::All(_));
-        !is_of_some && is_short(self.args.len())
+        !is_of_some && self.told.is_empty() && is_short(self.args.len())
     }
 
     fn send(&self, asked: &Asked, command: &[&[u8]], place: &Place, script: [&[u8]; 2], wire: &mut Vec<u8>) {
@@ -315,6 +336,7 @@ impl PartsCall {
         let named = if own.is_empty() { &command[2..] } else { &own };
         let mut buffer = itoa::Buffer::new();
         let count = buffer.format(named.len() + asked.hints.len());
+        let told_count = (2 * self.told.len()).to_string();
         let mut words: SmallVec<[&[u8]; 24]> = SmallVec::from_slice(&script);
         words.extend_from_slice(&begin(
             &place.physical,
@@ -324,6 +346,10 @@ impl PartsCall {
             &self.seen,
             nonce.as_bytes(),
         ));
+        if !self.told.is_empty() {
+            words.extend([&b"TELL"[..], told_count.as_bytes()]);
+            words.extend(self.told.iter().flatten().map(Vec::as_slice));
+        }
         words.push(asked.what.as_bytes());
         if !asked.is_of_one {
             words.push(count.as_bytes());

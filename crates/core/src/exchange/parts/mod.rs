@@ -37,15 +37,15 @@ use crate::resp::{Elements, Reply, array_head, write_command};
 
 mod call;
 
-pub(crate) use call::PartsCall;
+pub(crate) use call::{Asker, PartsCall};
 
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"d755b57e79909b05f6ef74b8dc377e42d0bc457a" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"737fa22b459c5776e7aa1f6376d285f9fbccfe76" };
 
 /// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\nd755b57e79909b05f6ef74b8dc377e42d0bc457a\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n737fa22b459c5776e7aa1f6376d285f9fbccfe76\r\n";
 
 /// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
 /// [`begin`] writes behind it.
@@ -105,9 +105,10 @@ fn counted_by(args: &[&[u8]]) -> Option<CollectionKind> {
 }
 
 /// Asks for all members of the collection in this place, where this was stored.
-pub(super) fn send_all(place: &Place, stored: &[u8], commands: &mut Commands) {
+pub(super) fn send_all(place: &Place, key: &[u8], stored: &[u8], commands: &mut Commands) {
     let (head, most) = (part_head(place.origin), MOST_MEMBERS.to_string());
-    commands.push(&ask_for_all(&place.physical, &place.field, &head, stored, most.as_bytes()));
+    let seen = [stored, key].concat();
+    commands.push(&ask_for_all(&place.physical, &place.field, &head, &seen, most.as_bytes()));
 }
 
 /// The command that reads all members of the collection in parts in this field of a bucket, for tools.

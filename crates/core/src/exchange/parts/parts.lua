@@ -3,13 +3,14 @@
 -- follows; whoever sent the command works it out then.
 -- KEYS: the bucket. ARGV: whether other commands may be joined to these, for who sends them; the field; what the names of parts
 -- begin with; how long a text in a part of texts may be; how many integers a part may have, and how many texts; how few members are to be
--- packed again; what the field held when it was seen, for who only reads; of which parts hints are, by their nonce. Then of each command
+-- packed again; what the field held when it was seen and, behind that, the key, for who only reads; of which parts hints are, by their nonce. Then of each command
 -- what to do, how many words that needs, and these: members, or fields with values. Answers each command in an array, or the only one as it is.
 -- Who only reads is told what was there when the field was seen: where it holds something else by now, as the client has sent
--- a DEL behind, the parts that it pointed to are still there for a while.
+-- a DEL behind, the parts that it pointed to are still there for a while, unless they are another key's by now, which may have others written.
 -- Commands in small letters come with hints: before each member or field stands in which part it lies, as far as that is known, by the
 -- end of its name. Where there is such a part the hint is right, since halves and wholes have other names; else the directory is asked,
 -- and the answer comes with better hints, behind a "~". Those of one letter have one member or field each, and no number of words.
+-- TELL isn't one, and isn't answered: its words are what is published of the command behind it.
 -- Most of the time of a short script goes into making functions and tables: what is seldom needed is made where it is.
 local call, argv, bucket, field = redis.call, ARGV, KEYS[1], ARGV[2]
 local longest, fewest, seen, last = tonumber(argv[4]), tonumber(argv[7]), argv[8], #argv
@@ -18,14 +19,13 @@ local longest, fewest, seen, last = tonumber(argv[4]), tonumber(argv[7]), argv[8
 local unsure, damaged = {ok = '?'}, {ok = 'damaged'}
 local function nonce_at(frame)
   local tag = frame and string.byte(frame)
-  local at = tag == 8 and 2 or tag == 9 and 7 or tag == 10 and 10
-  return at and #frame == at + 41 and at
+  return tag == 8 and 2 or tag == 9 and 7 or tag == 10 and 10
 end
 local stored, was_replaced = call('HGET', bucket, field), false
-local at = nonce_at(stored)
-local seen_at = seen ~= '' and nonce_at(seen)
+local at, seen_at = nonce_at(stored), nonce_at(seen)
+if at and #stored ~= at + 41 then at = nil end
 if seen_at and not (at and string.sub(stored, at, at + 7) == string.sub(seen, seen_at, seen_at + 7)) then
-  stored, at, was_replaced = seen, seen_at, true
+  stored, at, was_replaced = string.sub(seen, 1, seen_at + 41), seen_at, true
 end
 if not at then return unsure end
 if at > 2 then
@@ -49,9 +49,9 @@ local version, form, integers_depth, integer_count, texts_depth, text_count, out
   struct.unpack('>I6c1BI5BI5BI5BI4I4', stored, at + 8)
 local is_hash = form == 'F'
 if was_replaced then
-  -- What has no owner any more, or will soon have none, may be gone in part.
-  local left = call('PTTL', base)
-  if left ~= -1 and left < 1000 then return unsure end
+  -- What has no owner any more, or will soon have none, may be gone in part; that of nobody stays what it was until then.
+  local left, owner = call('PTTL', base), call('GET', base)
+  if left ~= -1 and left < 1000 or owner ~= '' and owner ~= string.sub(seen, seen_at + 42) then return unsure end
 end
 
 -- What is of one class.
@@ -678,6 +678,15 @@ end
 local on_one_member = {h = 'HAS', g = 'GET', l = 'LENGTH', a = 'ADD', f = 'ADD', r = 'REMOVE'}
 local on_members = {has = 'HAS', get = 'GET', length = 'LENGTH', add = 'ADD', remove = 'REMOVE'}
 local makes_more = {ADD = true, NEW = true, HINCRBY = true, HINCRBYFLOAT = true}
+-- What is published of the command that follows, if it has done anything: channels and messages, in these words.
+local told_first, told_last
+local function tell(what, answer)
+  if type(answer) == 'table' and type(answer[1]) == 'table' and answer[1].ok == '~' then answer = answer[2] end
+  if type(answer) == 'table' then answer = not answer.ok and not answer.err and #answer or false end
+  if not answer or answer == 0 and not (is_hash and what == 'ADD') then return end
+  for index = told_first, told_last, 2 do call('PUBLISH', argv[index], argv[index + 1]) end
+end
+
 local answers, stopped, word = {}, false, 10
 repeat
   local name, first = argv[word], word + 1
@@ -688,7 +697,9 @@ repeat
     what, is_one, first = on_members[name] or name, false, word + 2
     word = first + argv[word + 1]
   end
-  if stopped then
+  if what == 'TELL' then
+    told_first, told_last = first, word - 1
+  elseif stopped then
     -- What follows isn't done either.
   elseif refusal and makes_more[what] then
     answer = refusal
@@ -701,8 +712,11 @@ repeat
   else
     answer = (what == name and without_hints or by_hints)(what, first, word - 1)
   end
-  stopped = stopped or answer == unsure
-  answers[#answers + 1] = answer
+  if what ~= 'TELL' then
+    stopped = stopped or answer == unsure
+    answers[#answers + 1] = answer
+    if told_first then tell(what, answer) end
+  end
 until word > last
 if changed then
   call('HSET', bucket, field, string.sub(stored, 1, at + 7) .. struct.pack('>I6c1BI5BI5BI5BI4I4', (version + 1) % 2 ^ 48, form,

@@ -327,6 +327,71 @@ fn a_long_list_is_a_servers_in_both_protocols() {
     });
 }
 
+/// As a plain server tells it; and they stay in the parts in which they are.
+#[test]
+fn subscribers_hear_what_is_done_to_single_members() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        call(&mut server.connect().unwrap(), "CONFIG SET notify-keyspace-events KEshg");
+        let proxy = proxy_before(&server, LAYOUT);
+        let [mut client, mut listener] = [(); 2].map(|()| Wire::connect(address(&proxy)).unwrap());
+        let mut direct = server.connect().unwrap();
+        fill(&mut client);
+        let all: Vec<String> = (0..1000).flat_map(|number| [format!("t{number}"), format!("v-t{number}")]).collect();
+        call(&mut direct, &format!("SADD plain:set {}", all.iter().step_by(2).cloned().collect::<Vec<_>>().join(" ")));
+        call(&mut direct, &format!("HSET plain:hash {}", all.join(" ")));
+        call(&mut listener, "PSUBSCRIBE __key*");
+        std::thread::sleep(Duration::from_millis(1500));
+        let nonces = |direct: &mut Wire| ["tags:1", "sess:1"].map(|key| in_parts(direct, key).unwrap().nonce);
+        let before = nonces(&mut direct);
+        let (mut heard, mut expected) = (Vec::new(), Vec::new());
+        let mut hear = |told: &mut Vec<String>| {
+            // What comes behind it, for all.
+            call(&mut direct, "PUBLISH __keyend x");
+            loop {
+                let message = String::from_utf8(listener.reply().unwrap()).unwrap();
+                let words: Vec<&str> = message.split("\r\n").collect();
+                if words[6] == "__keyend" {
+                    break;
+                }
+                told.push(
+                    format!("{} {}", words[6], words[8]).replace("plain:set", "tags:1").replace("plain:hash", "sess:1"),
+                );
+            }
+        };
+        for line in [
+            "SADD <set> new t1",
+            "SADD <set> t1 t2",
+            "SREM <set> t1 t2 none",
+            "SREM <set> none",
+            "SISMEMBER <set> t3",
+            "SPOP <set>",
+            "SPOP <set> 3",
+            "SRANDMEMBER <set> 2",
+            "HSET <hash> t1 x",
+            "HSETNX <hash> t1 y",
+            "HSETNX <hash> other y",
+            "HMSET <hash> t2 x t3 y",
+            "HDEL <hash> t2 none",
+            "HDEL <hash> none",
+            "HINCRBY <hash> count 2",
+            "HINCRBY <hash> t9 2",
+            "HINCRBYFLOAT <hash> count 0.5",
+            "HGET <hash> count",
+            "EXPIRE <hash> 1000",
+        ] {
+            let asked = |set: &str, hash: &str| line.replace("<set>", set).replace("<hash>", hash);
+            call(&mut client, &asked("tags:1", "sess:1"));
+            hear(&mut heard);
+            call(&mut client, &asked("plain:set", "plain:hash"));
+            hear(&mut expected);
+            assert_eq!(heard, expected, "{line} on {}", server.name());
+        }
+        assert!(heard.len() > 20, "{heard:?}");
+        assert_eq!(nonces(&mut direct), before, "all of it was written anew on {}", server.name());
+    }
+}
+
 #[test]
 fn a_watched_one_that_another_client_changes_isn_t_written() {
     let server = found().pop().unwrap().start(&[]).unwrap();
