@@ -336,7 +336,7 @@ impl PartsCall {
         let named = if own.is_empty() { &command[2..] } else { &own };
         let mut buffer = itoa::Buffer::new();
         let count = buffer.format(named.len() + asked.hints.len());
-        let told_count = (2 * self.told.len()).to_string();
+        let told_count = if self.told.is_empty() { String::new() } else { (2 * self.told.len()).to_string() };
         let mut words: SmallVec<[&[u8]; 24]> = SmallVec::from_slice(&script);
         words.extend_from_slice(&begin(
             &place.physical,

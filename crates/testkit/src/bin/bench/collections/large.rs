@@ -101,11 +101,11 @@ fn speed(binary: &Binary, options: &Options, members: u64, report: &mut Report) 
     let numbers = usize::try_from(members)?;
     for command in ASKED {
         if command.len() == 2 {
-            table.row(pair.row(command, WHOLE, options.rounds)?);
+            table.row(pair.row(command, WHOLE, None, options.rounds)?);
             continue;
         }
         for load in Load::both(options) {
-            table.row(pair.row(command, Load { numbers, ..load }, options.rounds)?);
+            table.row(pair.row(command, Load { numbers, ..load }, None, options.rounds)?);
         }
     }
     report.add(&binary.name(), &table);

@@ -11,22 +11,23 @@ mod small;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use anyhow::Context as _;
 use keyfold_core::layout::Layout;
 use keyfold_lab::{Cell, Table};
 use keyfold_server::{Commands, Server as Connection};
 use keyfold_testkit::random::Random;
-use keyfold_testkit::{Binary, Server};
+use keyfold_testkit::{Binary, Server, Wire};
 
 use crate::options::Options;
 use crate::proxy::Proxy;
 use crate::redis_benchmark::{self, Load, Run, Target};
 use crate::report::{Report, cell, each_round};
-use crate::sent::Sender;
+use crate::sent::{Sender, Words};
 
 /// Written in one go.
 const AT_ONCE: usize = 1000;
 
-/// What redis-benchmark writes a number in place of, and the one whose request is taken for the cheapest form.
+/// What redis-benchmark writes a number in place of, as long as that, and the one whose request is taken for the cheapest form.
 const RANDOM_NUMBER: &str = "__rand_int__";
 const ONE_NUMBER: &str = "000000000064";
 
@@ -99,19 +100,24 @@ impl<'l> Pair<'l> {
         Ok(Self { plain: target(plain), behind: target(behind), proxy, sender: Sender::new(layout, behind)? })
     }
 
-    /// All by turns, after the command was carried out as often on both sides.
-    fn row(&mut self, command: &[&str], load: Load, rounds: usize) -> anyhow::Result<Vec<Cell>> {
+    /// All by turns, after the command was carried out as often on both sides. The cheapest form goes to so many buckets, as keyfold's do, or
+    /// to the same one.
+    fn row(
+        &mut self,
+        command: &[&str],
+        load: Load,
+        buckets: Option<usize>,
+        rounds: usize,
+    ) -> anyhow::Result<Vec<Cell>> {
         let one = command.iter().map(|word| word.replace(RANDOM_NUMBER, ONE_NUMBER)).collect::<Vec<_>>();
         let one = one.iter().map(String::as_bytes).collect::<Vec<_>>();
         let cheapest = self.sender.sent_again(&one)?;
-        let cheapest = cheapest.map(|words| words.into_iter().map(OsString::from_vec).collect::<Vec<_>>());
         let rounds = (0..rounds)
             .map(|_| {
                 let plain = redis_benchmark::run(self.plain, command, load)?;
-                let cheapest =
-                    cheapest.as_ref().map(|words| redis_benchmark::run(self.behind, words, load)).transpose()?;
                 let (keyfold, beside) =
                     redis_benchmark::run_beside(self.proxy.target(), &[self.behind.pid], command, load)?;
+                let cheapest = cheapest.as_ref().map(|words| self.run_cheapest(words, load, buckets)).transpose()?;
                 Ok(Round { plain, cheapest, keyfold, server_us: beside[0] })
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
@@ -131,6 +137,30 @@ impl<'l> Pair<'l> {
             cell(of(|round| round.server_us), 2),
             cell(of(|round| round.keyfold.cpu_us_per_request), 2),
         ])
+    }
+
+    /// What keyfold sends, by the benchmark itself.
+    fn run_cheapest(&self, words: &Words, load: Load, buckets: Option<usize>) -> anyhow::Result<Run> {
+        let mut words: Vec<OsString> = words.iter().cloned().map(OsString::from_vec).collect();
+        let Some(buckets) = buckets else { return redis_benchmark::run(self.behind, &words, load) };
+        // Behind how many keys a script has.
+        let at = if words[0] == "EVALSHA" { 3 } else { 1 };
+        let bucket = std::mem::replace(&mut words[at], format!("cheapest:{RANDOM_NUMBER}").into()).into_vec();
+        self.copy_bucket(&bucket, buckets)?;
+        redis_benchmark::run(self.behind, &words, Load { numbers: buckets, ..load })
+    }
+
+    /// Makes so many copies of a bucket, under the names that the benchmark will ask for.
+    fn copy_bucket(&self, bucket: &[u8], copies: usize) -> anyhow::Result<()> {
+        let mut wire = Wire::connect(("127.0.0.1", self.behind.port))?;
+        let dumped = wire.ask(&[b"DUMP", bucket])?;
+        let payload = dumped.bytes().context("the bucket is there")?;
+        for number in 0..copies {
+            let name = format!("cheapest:{number:012}");
+            let restored = wire.call(&[b"RESTORE", name.as_bytes(), b"0", payload, b"REPLACE"])?;
+            anyhow::ensure!(restored == b"+OK\r\n", "{}", restored.escape_ascii());
+        }
+        Ok(())
     }
 }
 

@@ -144,6 +144,9 @@ const ASKED: [&[&str]; 6] = [
     &["SADD", "tags:__rand_int__", "white"],
 ];
 
+/// How many keys lie in one of their buckets.
+const SPAN: usize = 48;
+
 const ASKED_LAYOUT: &str = "[[namespace]]\nkeys = 'sess:{id:int(12)}'\ntype = 'hash'\nbucket = { span = 48 }\nvalue_limit = 256\n\
      [[namespace]]\nkeys = 'tags:{id:int(12)}'\ntype = 'set'\nbucket = { span = 48 }\nvalue_limit = 256\n";
 
@@ -155,7 +158,8 @@ fn speed(binary: &Binary, options: &Options, report: &mut Report) -> anyhow::Res
     let mut table = super::speeds(title);
     for command in ASKED {
         for load in Load::both(options) {
-            table.row(pair.row(command, load, options.rounds)?);
+            let buckets = load.numbers / SPAN;
+            table.row(pair.row(command, load, Some(buckets), options.rounds)?);
         }
     }
     report.add(&binary.name(), &table);
