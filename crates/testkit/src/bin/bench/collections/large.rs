@@ -1,5 +1,8 @@
 //! One large set or hash, written member by member: bytes a member, and requests a second.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use keyfold_core::layout::Layout;
 use keyfold_lab::Table;
 use keyfold_proxy::address::ServerAddress;
@@ -16,8 +19,11 @@ use crate::report::Report;
 const LAYOUT: &str = "[[namespace]]\nkeys = 'big:{id:int}'\ntype = 'set'\nbucket = { span = 8 }\nvalue_limit = 64\n\
      [[namespace]]\nkeys = 'wide:{id:int}'\ntype = 'hash'\nbucket = { span = 8 }\nvalue_limit = 64\n";
 
-/// So many are written and removed again before: enough that they lie in parts, by the scripts that all others will go by.
-const FIRST_MEMBERS: u64 = 300;
+/// The layout, its copy and what keyfolds write for themselves are no more keys than these.
+const OWN_KEYS: u64 = 8;
+
+/// The sweep removes the parts of a key that is gone within some seconds, and what says whose they are some seconds later.
+const SWEPT_WITHIN: Duration = Duration::from_secs(120);
 
 /// A made-up collection, by the command that adds a member.
 struct Family {
@@ -83,8 +89,14 @@ fn weigh(binary: &Binary, family: &Family, members: u64, folded: bool) -> anyhow
     let url = proxy.as_ref().map_or_else(|| server.url(), Proxy::url);
     let mut looking = Server::connect(&server.url().parse::<ServerAddress>()?.into())?;
     let mut client = Server::connect(&url.parse::<ServerAddress>()?.into())?;
-    super::write(&mut client, FIRST_MEMBERS, family.add)?;
+    // Buffers and scripts, which the first use of a server takes, are there before.
+    super::write(&mut client, members, family.add)?;
     client.ask::<u64>(&[b"DEL", family.key.as_bytes()])?;
+    let until = Instant::now() + SWEPT_WITHIN;
+    while looking.ask::<u64>(&[b"DBSIZE"])? > OWN_KEYS {
+        anyhow::ensure!(Instant::now() < until, "the parts of a key that is gone are still there");
+        thread::sleep(Duration::from_millis(100));
+    }
     let before = memory::settled(|| looking.used_memory())?;
     super::write(&mut client, members, family.add)?;
     let grown = memory::settled(|| looking.used_memory())?.saturating_sub(before);
