@@ -257,6 +257,32 @@ fn parts_that_are_nobodys_go_though_their_slot_moves_meanwhile() {
     });
 }
 
+/// So many that their answer goes out while it comes from the node.
+#[test]
+fn all_members_are_listed_before_and_while_their_slot_moves() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary);
+        let (mut wire, key) = (connect(&proxy), "tags:{7}:1");
+        let members: Members = (0..6000).map(|number| format!("member-{number:020}")).collect();
+        for some in members.iter().cloned().collect::<Vec<_>>().chunks(500) {
+            assert_eq!(call(&mut wire, &format!("SADD {key} {}", some.join(" "))), ":500\r\n");
+        }
+        let check = |wire: &mut Wire| {
+            let found = wire.ask(&[b"SMEMBERS", key.as_bytes()]).unwrap();
+            let found = found.elements().unwrap().iter().filter_map(Value::bytes);
+            assert!(found.map(|member| String::from_utf8(member.to_vec()).unwrap()).collect::<Members>() == members);
+            assert_eq!(call(wire, "PING"), "+PONG\r\n");
+        };
+        check(&mut wire);
+        let slot = slot_of(key.as_bytes());
+        let resharding = cluster.begin_reshard(slot, (cluster.owner(slot).unwrap() + 1) % 3).unwrap();
+        while cluster.move_keys(resharding, 100).unwrap() > 0 {}
+        cluster.finish_reshard(resharding).unwrap();
+        // The map that it has is not the cluster's any more.
+        check(&mut wire);
+    });
+}
+
 /// What a script does to the first of its sets, and to the second.
 struct Script {
     text: &'static str,
