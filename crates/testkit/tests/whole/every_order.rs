@@ -520,8 +520,24 @@ fn of_writes_and_two_movers() {
 
 #[test]
 #[ignore = "takes minutes: make model"]
-fn of_all_with_more_changes_of_the_turn() {
-    for beside in [WRITES, READS, WALKS, TWO_MOVE] {
-        try_all(beside, LONG);
-    }
+fn of_writes_with_more_changes_of_the_turn() {
+    try_all(WRITES, LONG);
+}
+
+#[test]
+#[ignore = "takes minutes: make model"]
+fn of_writes_and_reads_with_more_changes_of_the_turn() {
+    try_all(READS, LONG);
+}
+
+#[test]
+#[ignore = "takes minutes: make model"]
+fn of_writes_and_a_walk_with_more_changes_of_the_turn() {
+    try_all(WALKS, LONG);
+}
+
+#[test]
+#[ignore = "takes minutes: make model"]
+fn of_writes_and_two_movers_with_more_changes_of_the_turn() {
+    try_all(TWO_MOVE, LONG);
 }
