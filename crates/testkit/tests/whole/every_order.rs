@@ -122,6 +122,13 @@ impl Actor<'_> {
         self.next = replies.map(|replies| (commands, replies));
     }
 
+    /// Takes all its steps, nobody else any.
+    fn run_to_end(mut self) {
+        while self.next.is_some() {
+            self.step();
+        }
+    }
+
     /// Takes its next step.
     fn step(&mut self) {
         let (commands, count) = self.next.take().unwrap();
@@ -318,10 +325,7 @@ impl Stage {
     fn begin(&mut self, way: Way, deaths: &[usize], choices: &mut Choices) -> &Layout {
         self.begin_plain();
         if way != Way::Fold && way != Way::Turned {
-            let mut mover = self.mover(100, &self.folding);
-            while mover.next.is_some() {
-                mover.step();
-            }
+            self.mover(100, &self.folding).run_to_end();
         }
         let (before, then) = match way {
             Way::Fold => return &self.folding,
@@ -394,21 +398,12 @@ impl Stage {
     /// Movers that come later find what was left, and then the set is there, as a whole and in one place.
     fn check_end(&mut self, way: Way, layout: &Layout) {
         for number in 200..203 {
-            let mut mover = self.mover(number, layout);
-            while mover.next.is_some() {
-                mover.step();
-            }
+            self.mover(number, layout).run_to_end();
         }
-        let mut sweep = self.actor(300, Acts::Sweeps(Box::default(), self.context(layout)));
-        while sweep.next.is_some() {
-            sweep.step();
-        }
+        self.actor(300, Acts::Sweeps(Box::default(), self.context(layout))).run_to_end();
         let last = self.states.last().unwrap().clone();
         let history = Rc::new(RefCell::new(History { states: vec![last.clone()], ..History::default() }));
-        let mut reader = self.client(301, layout, Asks::Reads { times: 1, since: 0 }, &history);
-        while reader.next.is_some() {
-            reader.step();
-        }
+        self.client(301, layout, Asks::Reads { times: 1, since: 0 }, &history).run_to_end();
         let is_plain = matches!(way, Way::Unfold | Way::Turned);
         let kind = self.direct.call(&[b"TYPE", KEY.as_bytes()]).unwrap();
         assert_eq!(kind, if is_plain { &b"+set\r\n"[..] } else { b"+none\r\n" }, "{way:?}");
