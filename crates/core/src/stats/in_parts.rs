@@ -155,11 +155,10 @@ impl KeysInParts {
     /// looks at it, and learns by what hashes they go.
     pub(crate) fn learn(&self, key: &[u8], name: &[u8]) {
         let Some((nonce, PartName::Part(class, number))) = PartName::decode(name) else { return };
-        if self.nonce(key).is_some_and(|known| known != nonce) {
-            self.forget(key);
-        }
         let (mut place, hash) = self.place(key);
-        if let Some(known) = place.as_mut().filter(|known| known.hash == hash && known.nonce == nonce) {
+        if place.as_ref().is_some_and(|known| known.hash == hash && known.nonce != nonce) {
+            self.leave(place.take());
+        } else if let Some(known) = place.as_mut().filter(|known| known.hash == hash) {
             let left = MOST_BYTES.saturating_sub(self.bytes.load(Ordering::Relaxed));
             self.bytes.fetch_add(known.learn(class, number, left), Ordering::Relaxed);
         }
