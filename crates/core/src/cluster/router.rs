@@ -307,7 +307,11 @@ impl<W> Router<W> {
             }
         };
         step.led += 1;
-        step.cause = cause;
+        // The node that is asked says why it isn't carried out, and who leads there each time doesn't.
+        let says_why = Redirect::read(&step.cause) == Some(Redirect::TryAgain);
+        if !(says_why && step.ask.is_some()) {
+            step.cause = cause;
+        }
         until
     }
 

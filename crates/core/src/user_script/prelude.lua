@@ -30,6 +30,7 @@ local function field_call(name, bucket, field, value)
   return value
 end
 --@elsewhere
+--@out_of_reach
 -- What a script is told by keyfold, at the end of KEYS and ARGV, and doesn't see. In ARGV it is: of each folded key its number
 -- among KEYS, its name, the field, how long what is stored there may be (nothing for a key of its own), a nonce in eight bytes
 -- with what names of spilled values begin with, "set" or "hash" where it is no string, and the number of its spots where it doesn't
@@ -61,6 +62,9 @@ do
       if why_not == 'again' then return {again = {ok = again}} end
       place[1], place[8], is_other = bucket, spots, why_not == 'other'
     end
+    local waits = spot_count == 0 and is_out_of_reach(key, 'field', place[1], place[2], string.sub(place[4], 9))
+    for nth = 1, spot_count do waits = waits or is_out_of_reach(key, unpack(spots[nth], 1, 4)) end
+    if waits then return {again = {err = 'TRYAGAIN keyfold: a script waits while the slot of its keys moves'}} end
     KEYS[number] = key
     if not is_other then
       places[key] = place

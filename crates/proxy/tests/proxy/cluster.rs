@@ -10,7 +10,7 @@ use keyfold_core::layout::{Attempt, Layout};
 use keyfold_proxy::{Config, Handle, start};
 use keyfold_testkit::cluster::{Failover, Options, key_in, slot_of};
 use keyfold_testkit::servers::{Binary, each, newest_and_others};
-use keyfold_testkit::{Cluster, Wire};
+use keyfold_testkit::{Cluster, Value, Wire};
 
 use crate::stage::{address, call, commands, eventually};
 
@@ -484,5 +484,43 @@ fn answers_that_leave_together_do_not_wait_for_a_node_that_stands_still() {
         assert!(given_up.starts_with('-'), "{given_up}");
         assert!(since.elapsed() > Duration::from_millis(500), "both came together");
         cluster.wake(2).unwrap();
+    });
+}
+
+#[test]
+fn a_script_on_a_long_value_does_all_or_nothing_while_the_slot_moves() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, 3, 0);
+        let mut wire = connect(&proxy);
+        let slot = slot_of(b"user:7");
+        let mut in_slot = (8..).map(|id| format!("user:{id}")).filter(|key| slot_of(key.as_bytes()) == slot);
+        let long: Vec<String> = in_slot.by_ref().take(3).collect();
+        let text = "x".repeat(5000);
+        for key in &long {
+            assert_eq!(call(&mut wire, &format!("SET {key} {text}")), "+OK\r\n");
+        }
+        let resharding = cluster.begin_reshard(slot, (cluster.owner(slot).unwrap() + 1) % 3).unwrap();
+        let script: [&[u8]; 4] =
+            [b"EVAL", b"redis.call('INCR', KEYS[1]) return redis.call('STRLEN', KEYS[2])", b"2", b"user:7"];
+        let (mut counted, mut refused) = (0, 0);
+        loop {
+            for key in &long {
+                match wire.ask(&[&script[..], &[key.as_bytes()]].concat()).unwrap() {
+                    Value::Integer(5000) => counted += 1,
+                    Value::Error(error) if error.starts_with(b"TRYAGAIN keyfold: a script waits") => refused += 1,
+                    other => panic!("{other:?}"),
+                }
+                // What is in the bucket alone never waits.
+                assert_eq!(call(&mut wire, "EVAL redis.call('INCR',KEYS[1]) 1 user:7"), "$-1\r\n");
+                counted += 1;
+                assert_eq!(call(&mut wire, "GET user:7"), bulk(&counted.to_string()));
+            }
+            if cluster.move_keys(resharding, 1).unwrap() == 0 {
+                break;
+            }
+        }
+        cluster.finish_reshard(resharding).unwrap();
+        assert!((1..=9).contains(&refused), "{refused}");
+        assert_eq!(call(&mut wire, "GET user:7"), bulk(&counted.to_string()));
     });
 }

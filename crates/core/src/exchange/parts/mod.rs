@@ -42,10 +42,10 @@ pub(crate) use call::{Asker, PartsCall};
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"737fa22b459c5776e7aa1f6376d285f9fbccfe76" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"d25fff21a178731ec6beed0a04bb24bb9db3ceba" };
 
 /// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n737fa22b459c5776e7aa1f6376d285f9fbccfe76\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\nd25fff21a178731ec6beed0a04bb24bb9db3ceba\r\n";
 
 /// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
 /// [`begin`] writes behind it.

@@ -271,10 +271,21 @@ local function by_directories()
         position_at = stop
       end
     end
+    -- By chance, from 0 to less than 1: two generators of Lehmer's joined, as L'Ecuyer has them. Lua's own is the user's, where this is
+    -- part of a script of theirs.
+    local one, two
+    local function random()
+      one, two = one * 40014 % 2147483563, two * 40692 % 2147483399
+      return (one - two) % 2147483562 / 2147483562
+    end
+    local function seed_random(seed)
+      one, two = 1 + seed % 2147483562, 1 + math.floor(seed / 7) % 2147483398
+      for _ = 1, 4 do random() end
+    end
     -- A member by chance, its class and its part: ends of hashes are drawn, and each part that is met is taken as often as it has
     -- members. None where that comes to nothing, as parts are damaged.
     local function draw()
-      local drawn, of = math.random() * total, outliers
+      local drawn, of = random() * total, outliers
       if remainder then
         if drawn < remainder.count then
           return call(is_hash and 'HRANDFIELD' or 'SRANDMEMBER', remainder.name), remainder, remainder.name
@@ -284,11 +295,11 @@ local function by_directories()
       if drawn < integers.count then of = integers elseif drawn < integers.count + texts.count then of = texts end
       if of.count == 0 then return end
       for _ = 1, 2000 do
-        local index = math.random(0, 2 ^ of.depth - 1)
+        local index = math.floor(random() * 2 ^ of.depth)
         local depth = depth_at(of, index)
         local part = part_name(of, depth, index % 2 ^ depth)
         local size = size_of(of, part)
-        if size > 0 and (of.depth == 0 or math.random() * of.most * 2 ^ (of.depth - depth) < size) then
+        if size > 0 and (of.depth == 0 or random() * of.most * 2 ^ (of.depth - depth) < size) then
           return call(of.is_set and 'SRANDMEMBER' or 'HRANDFIELD', part), of, part
         end
       end
@@ -298,7 +309,7 @@ local function by_directories()
     if what == 'DRAW' then
       local wanted, may_repeat, with_values = tonumber(argv[first + 1]), argv[first + 2] == '1', argv[first + 3] == '1'
       if not may_repeat and wanted * 2 > total then return unsure end
-      math.randomseed(tonumber(argv[first]))
+      seed_random(tonumber(argv[first]))
       local drawn, drawn_count = {}, 0
       while drawn_count < wanted do
         local text, _, part = draw()
@@ -311,7 +322,7 @@ local function by_directories()
     elseif what == 'TAKE' then
       local wanted = tonumber(argv[first + 1])
       if total - wanted <= fewest then return unsure end
-      math.randomseed(tonumber(argv[first]))
+      seed_random(tonumber(argv[first]))
       while #answer < wanted do
         local text, of = draw()
         if not text and #answer == 0 then return unsure end
