@@ -13,7 +13,7 @@
 //! where it simply lies in a field or under a zipped name.
 //!
 //! Sets and hashes are told by the same: the script takes their packed form apart and puts it together again. For those in parts it
-//! has the script that carries out commands on these (`parts.lua`). Hashes of which a field expires it refuses.
+//! has the script that carries out commands on these (`parts.lua`).
 //!
 //! It is called by its hash; a server that doesn't know it answers NOSCRIPT and gets the text, and the user's script beside
 //! it, which it would know without keyfold: by that it is called where no key is folded.

@@ -92,6 +92,8 @@ local function elsewhere(key, spots, kind)
       -- From now on it is the server's.
       places[key], places[tonumber(key) or key] = nil, nil
       local failure = fill(spot[2], kind, unpacked(value))
+      -- Behind this tag it is the last field that expires, and not the key.
+      if kind == 'hash' and string.byte(value) == 68 then at = nil end
       return failure or at and real.pcall('PEXPIREAT', spot[2], string.format('%.0f', at)) or 1
     end
     if spot[1] == 'framed' and value ~= '' and string.byte(value) < 32 then value = '\0' .. value end

@@ -6,8 +6,11 @@ do
   local silent = carry_out
   -- What a server tells of a key that is given a time in the past.
   local is_valkey = real.SERVER_NAME == 'valkey'
-  local past = {'g', 'del'}
-  if is_valkey and real.VALKEY_VERSION_NUM >= 0x00080100 then past = {'x', 'expired'} end
+  local past, of_past_field = {'g', 'del'}, 'hdel'
+  if is_valkey then
+    of_past_field = 'hexpired'
+    if real.VALKEY_VERSION_NUM >= 0x00080100 then past = {'x', 'expired'} end
+  end
   local function publish(class, event, place)
     if not string.find(classes, class, 1, true) then return end
     if of_key then real.pcall('PUBLISH', of_key .. place[5], event) end
@@ -60,6 +63,7 @@ do
   local written = ' SET SETEX PSETEX SETNX GETSET MSET MSETNX '
   local expires = ' EXPIRE PEXPIRE EXPIREAT PEXPIREAT '
   local copied = ' RENAME RENAMENX COPY RESTORE '
+  local expires_fields = ' HEXPIRE HPEXPIRE HEXPIREAT HPEXPIREAT HPERSIST '
   carry_out = function(...)
     local count, args, order, before = select('#', ...), {...}, {}, {}
     local name = count > 0 and text(args[1]) or ''
@@ -80,7 +84,15 @@ do
     -- What comes before all else of a key: that it had expired, and that it is a new one.
     local function begin(place, is_new)
       local b, a = before[place], after[place]
-      if b[3] and a[3] ~= b[3] then publish('x', 'expired', place) end
+      if b[3] and a[3] ~= b[3] then
+        -- A hash without an expiry of its own has gone with the last of its fields.
+        local is_passing = place[7] == 'hash' and string.byte(b[3], string.byte(b[3]) % 4 == 1 and 7 or 10) == 68
+        if is_passing then publish('h', 'hexpired', place) end
+        publish(is_passing and 'g' or 'x', is_passing and 'del' or 'expired', place)
+      elseif place[9] and a[1] ~= b[1] then
+        publish('h', 'hexpired', place)
+      end
+      place[9] = nil
       if is_new or a[1] and not b[1] then publish('n', 'new', place) end
       b[3], b[1] = nil, b[1] or a[1]
     end
@@ -137,6 +149,41 @@ do
       local sets = name == 'HSET' or name == 'HMSET' or name == 'HINCRBY' or name == 'HINCRBYFLOAT'
       if sets or a[1] ~= was_there then tell(of_members[name][1], of_members[name][2], place) end
       if was_there and not a[1] then publish('g', 'del', place) end
+    elseif place and is_in(expires_fields) then
+      local found = {}
+      for _, number in ipairs(reply) do found[number] = true end
+      if found[1] then tell('h', name == 'HPERSIST' and 'hpersist' or 'hexpire', place) end
+      if found[2] then tell('h', of_past_field, place) end
+      if was_there and not a[1] then publish('g', 'del', place) end
+    elseif place and (name == 'HSETEX' and reply == 1 or name == 'HGETEX') then
+      local sets, at, left, persists = name == 'HSETEX', 3, nil, false
+      while at <= count do
+        local word = text(args[at])
+        if word == 'FIELDS' then
+          at = at + 1 + tonumber(args[at + 1]) * (sets and 2 or 1)
+        elseif word == 'PERSIST' then
+          persists = true
+        elseif word == 'EX' or word == 'PX' or word == 'EXAT' or word == 'PXAT' then
+          left = tonumber(args[at + 1]) * (string.sub(word, 1, 1) == 'E' and 1000 or 1)
+          local now = field_call('TIME')
+          if #word == 4 then left = left - now[1] * 1000 - math.floor(now[2] / 1000) end
+          at = at + 1
+        end
+        at = at + 1
+      end
+      local is_any = sets
+      for nth = 1, not sets and count or 0 do is_any = is_any or reply[nth] end
+      if sets then
+        begin(place, not was_there)
+        publish('h', 'hset', place)
+      end
+      if is_any and left then
+        if left > 0 or sets and is_valkey then tell('h', 'hexpire', place) end
+        if left <= 0 then tell('h', of_past_field, place) end
+      elseif persists and a[1] ~= was_there then
+        tell('h', 'hpersist', place)
+      end
+      if not a[1] and (was_there or sets) then publish('g', 'del', place) end
     elseif name == 'SMOVE' and reply == 1 then
       local to = places[args[3]]
       if args[2] ~= args[3] then

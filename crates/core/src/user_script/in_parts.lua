@@ -64,19 +64,19 @@ end
 local function packed_parts(place, parts)
   local names, values, failure = by_name(place, parts, 65536)
   if failure then return nil, failure end
-  return packed(place[7], names, values)
+  return packed(place[7], names, values, {})
 end
 -- What the names of all parts with a nonce begin with, and the whole name of what says whose they are.
 local function owner_of_parts(head, nonce) return head .. string.format('%08x%08x', struct.unpack('>I4I4', nonce)) end
 -- Puts a packed set or hash that is too long for its bucket into parts, to which what is stored points behind its expiry. Whether it did, or the
 -- error.
 local function put_in_parts(place, value, pointer)
-  local spot, nonce, names, values = spots_of(place)[1], string.sub(place[4], 1, 8), unpacked(value)
-  if spot[1] ~= 'field' then return false end
+  local spot, nonce, names, values, expiries = spots_of(place)[1], string.sub(place[4], 1, 8), unpacked(value)
+  if spot[1] ~= 'field' or not names or next(expiries) then return false end
   local parts = {spot[2], spot[3], head_of_parts(spot)}
   local owner = owner_of_parts(parts[3], nonce)
   -- The nonce may have been used by this script already. Of two names a node says whether their slot is on its way.
-  if not names or #names <= @fewest or real.pcall('EXISTS', owner, owner .. '<') ~= 0 then return false end
+  if #names <= @fewest or real.pcall('EXISTS', owner, owner .. '<') ~= 0 then return false end
   local reply = real.pcall('SET', owner, place[5])
   if reply.err then return reply end
   local form = 'F'

@@ -51,7 +51,7 @@ local function on_members()
     end
     return reply
   end
-  local names, values, value, expires_at, failure = {}, {}, nil, nil, nil
+  local names, values, expiries, value, expires_at, failure = {}, {}, {}, nil, nil, nil
   if parts then
     names, values, failure = by_name(place, parts, 1048576)
   else
@@ -59,8 +59,10 @@ local function on_members()
   end
   if failure then return failure end
   if value then
-    names, values = unpacked(value)
+    names, values, expiries, place[9] = unpacked(value)
     if not names then return unreadable(place) end
+    -- With the last of its fields the key has gone.
+    if not names[1] then expires_at = nil end
   end
   local is_resp3 = none == nil
   if upper == 'SCARD' or upper == 'HLEN' then return #names end
@@ -95,11 +97,11 @@ local function on_members()
     if not adds then
       values[name] = nil
     elseif upper ~= 'HSETNX' or values[name] == nil then
-      values[name] = not has_pairs or args[at + 1]
+      values[name], expiries[name] = not has_pairs or args[at + 1], nil
     end
   end
   if changes > 0 or has_pairs and upper ~= 'HSETNX' then
-    failure = next(values) and write(place, packed(kind, names, values), expires_at)
+    failure = next(values) and write(place, packed(kind, names, values, expiries), expires_at)
     if not next(values) then failure = remove(place) end
   end
   return failure or upper == 'HMSET' and {ok = 'OK'} or changes

@@ -1,4 +1,5 @@
--- The reverse of `unpacked`: the packed form of members, or of names with their values. What has no value is left out.
+-- The reverse of `unpacked`: the packed form of members, or of names with their values and when they expire. What has no value is left
+-- out.
 local function packed_text(text)
   local bytes = integer_bytes(text)
   if bytes then
@@ -20,13 +21,19 @@ local function packed_number(high, low)
   until not has_more
   return table.concat(bytes)
 end
-local function packed(kind, names, values)
-  local out, integers = {kind == 'hash' and 'B' or '@'}, kind == 'set' and {}
+local function packed(kind, names, values, expiries)
+  local out, integers, expires = {kind == 'hash' and 'B' or '@'}, kind == 'set' and {}, false
+  for name in pairs(expiries) do expires = expires or values[name] end
+  if expires then out[1] = 'C' end
   for _, name in ipairs(names) do
     local value = values[name]
     if value then
       out[#out + 1] = packed_text(name)
       if kind == 'hash' then out[#out + 1] = packed_text(value) end
+      if expires then
+        local number = (expiries[name] or -1) + 1
+        out[#out + 1] = packed_number(math.floor(number / 4294967296), number % 4294967296)
+      end
       if integers then
         local high, low = halves(name)
         if high then integers[#integers + 1] = {high, low, out[#out]} else integers = nil end
@@ -42,4 +49,14 @@ local function packed(kind, names, values)
     out[at + 1] = packed_number(high, low)
   end
   return table.concat(out)
+end
+-- A packed hash as it is stored, and when its frame expires (`Collection::stored`): with the last of its fields, where all of them do
+-- and the key doesn't.
+local function passing(packed, expires_at)
+  local head = string.byte(packed)
+  if head ~= 67 and head ~= 68 or expires_at then return head == 68 and 'C' .. string.sub(packed, 2) or packed, expires_at end
+  local names, _, expiries = unpacked(packed)
+  local last = 0
+  for _, name in ipairs(names) do last = expiries[name] and last and math.max(last, expiries[name]) end
+  return (last and 'D' or 'C') .. string.sub(packed, 2), last or nil
 end

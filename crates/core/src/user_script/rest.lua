@@ -28,6 +28,18 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     failed = nil
     return failure
   end
+  -- Whether what lies in a field is a hash all of whose fields have expired, before the key does.
+  local function has_passed(place, kind, body)
+    if place[7] ~= 'hash' then return false end
+    local value = body
+    if kind == 2 then
+      local name = #body == 8 and spill_name(string.sub(place[4], 9), place[5], body)
+      value = name and real.pcall('GETRANGE', name, '0', '0')
+      if value == 'C' then value = real.pcall('GET', name) end
+    end
+    local names = (kind == 0 or kind == 2) and type(value) == 'string' and string.byte(value) == 67 and unpacked(value)
+    return names and not names[1]
+  end
   -- What lies in a field: when it expires, what it is (0 the value, 1 an integer, 2 a pointer, 3 a codec's), and that. All
   -- nothing where there is none. An error is the fourth.
   local function read_frame(place)
@@ -35,7 +47,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if failed then return nil, nil, nil, take_failure() end
     if not stored then return nil end
     local tag = string.byte(stored)
-    if not tag or tag > 31 then return nil, 0, stored end
+    if not tag or tag > 31 then return nil, not has_passed(place, 0, stored) and 0 or nil, stored end
     local length, expires_at = tag % 4, nil
     local from = length == 0 and 2 or length == 1 and 7 or 10
     if length == 3 or #stored < from - 1 then
@@ -47,7 +59,10 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
       expires_at = struct.unpack('>i8', stored, 2)
     end
     if expires_at and expires_at < now() then return expires_at, nil, stored end
-    return expires_at, math.min(math.floor(tag / 4), 3), string.sub(stored, from)
+    local kind, body = math.min(math.floor(tag / 4), 3), string.sub(stored, from)
+    -- Where all fields have expired there is no key.
+    if has_passed(place, kind, body) then kind = nil end
+    return expires_at, kind, body
   end
   -- How a frame says when it expires: the part of its tag, and the bytes; nothing where a script can't have that exactly.
   local function expiry_in_frame(at)
@@ -58,11 +73,16 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   end
   local remove
   --@in_parts
+  -- When a key expires whose frame does then: behind this tag the frame says when the last of its fields does.
+  local function of_key(place, value, expires_at)
+    if place[7] == 'hash' and string.byte(value) == 68 then return nil end
+    return expires_at
+  end
   -- The value in a field and when it expires; nothing where there is none. An error is the third.
   local function read(place)
     local expires_at, kind, body, failure = read_frame(place)
     if failure or not kind then return nil, nil, failure end
-    if kind == 0 then return body, expires_at end
+    if kind == 0 then return body, of_key(place, body, expires_at) end
     if kind == 1 and #body > 0 and #body < 9 then return decimal(body), expires_at end
     if kind == 2 and #body == 42 then
       local value, why_not = packed_parts(place, parts_of(place))
@@ -70,13 +90,13 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     end
     if kind == 2 and #body == 8 then
       local value = real.pcall('GET', spill_name(string.sub(place[4], 9), place[5], body))
-      if type(value) == 'string' then return value, expires_at end
+      if type(value) == 'string' then return value, of_key(place, value, expires_at) end
       return nil, nil, value or refusal(place, 'the long value that it points to is gone')
     end
     return nil, nil, refusal(place, 'its value was written by a codec, which the server can\'t read; use commands instead of a script')
   end
   local function unreadable(place)
-    return refusal(place, 'a field of it expires; use commands instead of a script')
+    return refusal(place, 'it has a field that expires, or none of keyfold\'s forms; use commands instead of a script')
   end
   local function another_type(place)
     local kind = place[7] == '' and 'string' or place[7]
@@ -101,6 +121,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   -- Writes a value; nothing where that succeeded, else the error.
   local function write(place, value, expires_at)
     local _, kind, body = read_frame(place)
+    if place[7] == 'hash' then value, expires_at = passing(value, expires_at) end
     local tag, expiry = expiry_in_frame(expires_at)
     if not tag then return refusal(place, 'an expiry so far in the future can\'t be read in a script') end
     local short = tag == 1 and expiry or nil
@@ -134,6 +155,23 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if not failed then retire(place, kind, body) end
     return take_failure()
   end
+  -- When the fields of a hash expire that the server has under this name.
+  local function expiries_of(name, names, values)
+    local expiries, some = {}, {}
+    local function ask()
+      local reply = some[1] and real.pcall('HPEXPIRETIME', name, 'FIELDS', #some, unpack(some)) or {}
+      for at, expires_at in ipairs(reply) do
+        if expires_at >= 0 then expiries[some[at]] = expires_at end
+      end
+      some = {}
+    end
+    for _, field in ipairs(names) do
+      if values[field] then some[#some + 1] = field end
+      if #some == 1000 then ask() end
+    end
+    ask()
+    return expiries
+  end
   -- What a key holds, as it is stored: a string, or a packed set or hash in the order that it had; false where there is none, and
   -- nothing where it is of another kind.
   local function on_key(name, kind, old)
@@ -141,8 +179,8 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if found == 'none' then return false end
     if found ~= (kind == '' and 'string' or kind) then return nil end
     if kind == '' then return real.pcall('GET', name) end
-    local names, known, values, is_same = {}, {}, {}, true
-    if old then names, known = unpacked(old) end
+    local names, known, values, known_expiries, is_same = {}, {}, {}, {}, true
+    if old then names, known, known_expiries = unpacked(old) end
     if none == nil then real.setresp(2) end
     local all = real.pcall(kind == 'set' and 'SMEMBERS' or 'HGETALL', name)
     if none == nil then real.setresp(3) end
@@ -153,8 +191,12 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
       if known[all[at]] == nil then names[#names + 1] = all[at] end
       is_same = is_same and known[all[at]] == value
     end
+    -- A server that has no fields that expire has left them as they were, unless all of the hash was replaced.
+    local expiries = upper ~= 'RESTORE' and known_expiries or {}
+    if step == 2 and server_expires_fields() then expiries = expiries_of(name, names, values) end
+    for _, field in ipairs(names) do is_same = is_same and (not values[field] or expiries[field] == known_expiries[field]) end
     if is_same and old_count * step == #all then return old or false end
-    return packed(kind, names, values)
+    return packed(kind, names, values, expiries)
   end
   -- The server carries a command out, with scratch keys at these positions in place of the folded keys' names, each of which
   -- holds the value while it does.
@@ -162,6 +204,8 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     local scratch = 'keyfold:{' .. (string.match(place_named[6], '^~{(.-)}') or 'home') .. '}:scratch'
     local shown, before, order = {}, {}, {}
     local result
+    -- These take it whole to where a field may not expire.
+    local goes_elsewhere = positions[2] or upper == 'DUMP'
     for _, at in ipairs(positions) do
       local place = places[args[at]]
       if place and not shown[place] then
@@ -172,13 +216,21 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
           local value, expires_at, failure = read(place)
           if not failure and value and not reads_only then
             if place[7] ~= '' then
-              local names, values = unpacked(value)
-              if names then failure = fill(shown[place], place[7], names, values) else failure = unreadable(place) end
+              local names, values, expiries, has_expired = unpacked(value)
+              place[9] = has_expired
+              if not names or next(expiries) and goes_elsewhere and not server_expires_fields() then
+                failure = unreadable(place)
+              elseif names[1] then
+                failure = fill(shown[place], place[7], names, values, expiries)
+              else
+                -- With the last of its fields the key has gone.
+                value, expires_at = nil, nil
+              end
             else
               failure = real.pcall('SET', shown[place], value)
               failure = failure.err and failure
             end
-            if not failure and expires_at then
+            if not failure and value and expires_at then
               failure = real.pcall('PEXPIREAT', shown[place], string.format('%.0f', expires_at))
               failure = type(failure) == 'table' and failure
             end
@@ -283,8 +335,11 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if failure then return failure end
     if upper == 'TYPE' then return {ok = not kind and 'none' or place[7] == '' and 'string' or place[7]} end
     if not kind then return -2 end
-    -- Behind this one it is the last field that expires, and not the key.
-    if place[7] == 'hash' and kind == 0 and string.byte(body) == 68 then return -1 end
+    if place[7] == 'hash' and expires_at then
+      local _, of_key, why_not = read(place)
+      if why_not then return why_not end
+      expires_at = of_key
+    end
     if not expires_at then return -1 end
     if upper == 'TTL' or upper == 'PTTL' then expires_at = expires_at - now() end
     return (upper == 'TTL' or upper == 'EXPIRETIME') and math.floor((expires_at + 500) / 1000) or expires_at
@@ -333,8 +388,9 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   local is_of_strings = count == 4 or upper == 'GET' or upper == 'STRLEN'
   if place and place[3] ~= '' and is_look and (place[7] == '' or not is_of_strings) then return look() end
   if place and place[7] ~= '' then
-    if is_in(' HEXPIRE HPEXPIRE HEXPIREAT HPEXPIREAT HSETEX HGETEX ') and not reads_only then
-      return refusal(place, 'it would have a field that expires; use commands instead of a script')
+    if is_in(' HEXPIRE HPEXPIRE HEXPIREAT HPEXPIREAT HPERSIST HSETEX HGETEX HGETDEL HTTL HPTTL HEXPIRETIME HPEXPIRETIME ') and place[7] == 'hash'
+      and not server_expires_fields() then
+      return refusal(place, 'the server has no fields that expire; use commands instead of a script')
     end
     --@members
     local reply = on_members()

@@ -1,7 +1,7 @@
--- A packed set or hash (crates/core/src/collection/packed.rs draws it): its members or names in their order, and of each `true`, or its
--- value. Nothing where a field of it expires, or where it can't be read.
+-- A packed set or hash (crates/core/src/collection/packed.rs draws it): its members or names in their order, of each `true`, or its
+-- value, and of some when they expire. What has expired is left out; the last says whether anything has. Nothing where it can't be read.
 local function unpacked(packed)
-  local names, values, at, head = {}, {}, 2, string.byte(packed)
+  local names, values, expiries, has_expired, at, head = {}, {}, {}, false, 2, string.byte(packed)
   local function add(name, value) names[#names + 1], values[name] = name, value end
   local function next_text()
     local first, from = string.byte(packed, at), at + 1
@@ -60,15 +60,44 @@ local function unpacked(packed)
         local name = next_text()
         add(name, next_text())
       end
+    elseif head == 67 or head == 68 then
+      local now = field_call('TIME')
+      now = now[1] * 1000 + math.floor(now[2] / 1000)
+      while at <= #packed do
+        local name = next_text()
+        local value = next_text()
+        local high, low = next_number()
+        local expires_at = high * 4294967296 + low - 1
+        -- Beyond that Lua doesn't have it exactly.
+        if expires_at >= 9007199254740991 then error('packed') end
+        if expires_at == -1 then
+          add(name, value)
+        elseif expires_at >= now then
+          add(name, value)
+          expiries[name] = expires_at
+        else
+          has_expired = true
+        end
+      end
     else
       error('packed')
     end
   end
   if not pcall(read) then return nil end
-  return names, values
+  return names, values, expiries, has_expired
 end
--- Writes what was unpacked as a server has it, under this name; nothing where that succeeded, else the error.
-local function fill(name, kind, names, values)
+local has_field_expiry
+-- Whether the server itself has fields that expire.
+local function server_expires_fields()
+  if has_field_expiry == nil then
+    local known = real.pcall('COMMAND', 'INFO', 'HPEXPIREAT')
+    has_field_expiry = type(known[1]) == 'table'
+  end
+  return has_field_expiry
+end
+-- Writes what was unpacked as a server has it, under this name; nothing where that succeeded, else the error. Where the server has no
+-- fields that expire they stay without that.
+local function fill(name, kind, names, values, expiries)
   local step = kind == 'set' and 1 or 2
   for from = 1, #names, 1000 do
     local words = {}
@@ -78,5 +107,10 @@ local function fill(name, kind, names, values)
     end
     local reply = real.pcall(kind == 'set' and 'SADD' or 'HSET', name, unpack(words))
     if type(reply) == 'table' and reply.err then return reply end
+  end
+  if not next(expiries) or not server_expires_fields() then return nil end
+  for field, at in pairs(expiries) do
+    local reply = real.pcall('HPEXPIREAT', name, string.format('%.0f', at), 'FIELDS', '1', field)
+    if reply.err then return reply end
   end
 end

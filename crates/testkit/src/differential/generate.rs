@@ -82,7 +82,7 @@ impl Generator {
         let Trial { behind, protocols, later, payloads, is_keyfold, collections, in_scripts } = trial;
         let (commands, interference, groups): (Vec<_>, _, _) = match collections {
             Some(FieldsExpire(do_expire)) => {
-                let expiring = collections::FIELD_EXPIRY.iter().filter(|_| do_expire && !in_scripts);
+                let expiring = collections::FIELD_EXPIRY.iter().filter(|_| do_expire);
                 let commands = collections::COMMANDS.iter().chain(expiring).copied().collect();
                 (commands, collections::INTERFERENCE, vec![group_of_collections()])
             }

@@ -31,9 +31,6 @@ const MOST_ARGS: usize = 7000;
 /// Servers from Redis 7.4 on forget what came by EVAL once they have got to know 500 scripts since.
 const MOST_KNOWN: usize = 400;
 
-/// Commands behind which a field of a hash may expire, by their lower-case names.
-const EXPIRES_FIELDS: [&str; 6] = ["hexpire", "hpexpire", "hexpireat", "hpexpireat", "hsetex", "hgetex"];
-
 /// Marks the commands on folded keys that share keys with a script, by way of others perhaps.
 ///
 /// # Errors
@@ -100,7 +97,6 @@ fn why_not_by_script(queued: &Queued, dialect: Dialect<'_>) -> Option<&'static s
     if command.flags.intersects(Flags::NOSCRIPT | Flags::BLOCKING)
         || command.name.starts_with("object|")
         || command.name == "msetex"
-        || EXPIRES_FIELDS.contains(&command.name)
     {
         return Some("a script can't carry it out on a folded key");
     }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use keyfold_core::layout::LayoutFile;
 use keyfold_testkit::{Server, Wire, found};
@@ -136,15 +137,58 @@ const LARGE: &str = "
     DBSIZE
 ";
 
+/// The same of hashes of which fields expire, for servers that have such themselves.
+const EXPIRING: &str = "
+    EVAL `return {redis.call('HSET', KEYS[1], 'a', 1, 'b', 2, 'c', 3), redis.call('HPEXPIREAT', KEYS[1], 2209000000123, 'FIELDS', 2, 'a', 'b')}` 1 sess:1
+    EVAL `return {redis.call('HPEXPIRETIME', KEYS[1], 'FIELDS', 4, 'a', 'b', 'c', 'd'), redis.call('HLEN', KEYS[1]), redis.call('TTL', KEYS[1])}` 1 sess:1
+    HPEXPIRETIME sess:1 FIELDS 3 a b c
+    EVAL `return {redis.call('HSET', KEYS[1], 'a', 'again', 'd', 4), redis.call('HPEXPIRETIME', KEYS[1], 'FIELDS', 3, 'a', 'b', 'd')}` 1 sess:1
+    EVAL `return {redis.call('HSETNX', KEYS[1], 'b', 'no'), redis.call('HINCRBY', KEYS[1], 'b', 5), redis.call('HPEXPIRETIME', KEYS[1], 'FIELDS', 1, 'b')}` 1 sess:1
+    EVAL `return {redis.call('HDEL', KEYS[1], 'a', 'c', 'd'), redis.call('EXPIRE', KEYS[1], 100000), redis.call('HPERSIST', KEYS[1], 'FIELDS', 2, 'b', 'no')}` 1 sess:1
+    EVAL `return {redis.call('PERSIST', KEYS[1]), redis.call('HEXPIREAT', KEYS[1], 4000000000, 'FIELDS', 1, 'b'), redis.call('TTL', KEYS[1]), redis.call('HEXPIRETIME', KEYS[1], 'FIELDS', 1, 'b')}` 1 sess:1
+    EVAL `return {redis.call('RENAME', KEYS[1], KEYS[2]), redis.call('HGET', KEYS[2], 'b'), redis.call('HPEXPIRETIME', KEYS[2], 'FIELDS', 1, 'b'), redis.call('EXISTS', KEYS[1])}` 2 sess:1 sess:2
+    EVAL `return {redis.call('COPY', KEYS[1], KEYS[2]), redis.call('HPEXPIRETIME', KEYS[2], 'FIELDS', 1, 'b'), redis.call('COPY', KEYS[1], KEYS[3])}` 3 sess:2 sess:3 plain
+    HPEXPIRETIME plain FIELDS 1 b
+    HGETALL sess:3
+    EVAL `return {redis.call('HEXPIRE', KEYS[1], 0, 'FIELDS', 1, 'b'), redis.call('EXISTS', KEYS[1]), redis.call('HEXPIRE', KEYS[1], 9, 'FIELDS', 1, 'b')}` 1 sess:3
+    EVAL `return {redis.pcall('HEXPIRE', KEYS[1], 'x', 'FIELDS', 1, 'b'), redis.pcall('HEXPIRE', KEYS[1], 9, 'FIELDS', 2, 'b'), redis.pcall('HTTL', KEYS[1])}` 1 sess:2
+    EVAL `for n = 1, 300 do redis.call('HSET', KEYS[1], 'f' .. n, n) end return {redis.call('HPEXPIREAT', KEYS[1], 2209000000123, 'FIELDS', 1, 'f7'), redis.call('HLEN', KEYS[1]), redis.call('HPEXPIRETIME', KEYS[1], 'FIELDS', 2, 'f7', 'f8')}` 1 sess:4
+    HPEXPIRETIME sess:4 FIELDS 2 f7 f8
+    EVAL `return {redis.call('HSET', KEYS[1], 'f301', 'x'), redis.call('HGET', KEYS[1], 'f300'), redis.call('HPERSIST', KEYS[1], 'FIELDS', 1, 'f7'), redis.call('HSET', KEYS[1], 'f302', 'x'), redis.call('HLEN', KEYS[1])}` 1 sess:4
+    EVAL_RO `return {redis.call('HGET', KEYS[1], 'b'), redis.call('HLEN', KEYS[1]), redis.call('HGETALL', KEYS[1]), redis.call('EXISTS', KEYS[1])}` 1 sess:2
+    MULTI
+    HSET sess:2 new 1
+    HPEXPIREAT sess:2 2209000000123 FIELDS 1 new
+    EVAL `return redis.call('HPEXPIRETIME', KEYS[1], 'FIELDS', 2, 'b', 'new')` 1 sess:2
+    EXEC
+    EVAL `return {redis.call('HSETEX', KEYS[1], 'PXAT', 2209000000123, 'FIELDS', 2, 'k', 1, 'l', 2), redis.call('HSETEX', KEYS[1], 'FNX', 'FIELDS', 1, 'k', 3), redis.call('HPEXPIRETIME', KEYS[1], 'FIELDS', 2, 'k', 'l')}` 1 sess:5
+    EVAL `return {redis.call('HGETEX', KEYS[1], 'PERSIST', 'FIELDS', 2, 'k', 'none'), redis.call('HPEXPIRETIME', KEYS[1], 'FIELDS', 2, 'k', 'l')}` 1 sess:5
+    EVAL `return {redis.call('HGETDEL', KEYS[1], 'FIELDS', 2, 'k', 'l'), redis.call('EXISTS', KEYS[1])}` 1 sess:5
+    HGETALL sess:5
+    DEL sess:2 sess:4 sess:5 plain
+    DBSIZE
+";
+
+/// Of a line the commands that not every server has.
+fn has_all(plain: &Server, line: &str) -> bool {
+    let is_newer = |name: &&str| line.contains(&format!("'{name}'")) || line.trim_start().starts_with(name);
+    // Before Redis 7.0 there is no EVAL_RO.
+    let names = ["EVAL_RO", "HPEXPIRETIME", "HPEXPIREAT", "HEXPIRE", "HTTL", "HPERSIST", "HSETEX", "HGETEX", "HGETDEL"];
+    let mut wire = plain.connect().unwrap();
+    names.into_iter().filter(is_newer).all(|name| {
+        let known = call(&mut wire, &format!("COMMAND INFO {name}"));
+        !matches!(known.as_str(), "*1\r\n*-1\r\n" | "*1\r\n$-1\r\n")
+    })
+}
+
 /// Holds all of a conversation against that of a plain server.
 fn hold(plain: &Server, client: &mut Wire) {
     let mut oracle = plain.connect().unwrap();
     call(&mut oracle, "FLUSHALL");
-    // Before Redis 7.0 there is no EVAL_RO.
-    let is_known = |line: &&str| plain.version().major > 6 || !line.contains("EVAL_RO");
-    for line in
-        [CONVERSATION, LARGE].iter().flat_map(|all| all.lines()).filter(|line| !line.trim().is_empty()).filter(is_known)
-    {
+    let has_expiring = has_all(plain, "HPEXPIRETIME");
+    let conversations = [CONVERSATION, LARGE].into_iter().chain(has_expiring.then_some(EXPIRING));
+    let lines = conversations.flat_map(str::lines).filter(|line| !line.trim().is_empty());
+    for line in lines.filter(|line| has_all(plain, line)) {
         let words = words(line);
         assert_eq!(said(client, &words), said(&mut oracle, &words), "{}: {}", plain.name(), line.trim());
     }
@@ -223,13 +267,80 @@ fn they_answer_as_on_plain_ones_while_these_are_moved() {
             ("DEL tags:8 sess:9", ":2"),
             ("DBSIZE", ":0"),
         ] {
-            let words = words(line);
-            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            let said = String::from_utf8(client.call(&words).unwrap()).unwrap();
-            assert_eq!(said.trim_end().replace("\r\n", " "), answer, "{line}, {}", if unfolds { "out" } else { "in" });
+            assert_eq!(plainly(&mut client, line), answer, "{line}, {}", if unfolds { "out" } else { "in" });
         }
         hold(&plain, &mut client);
     }
+}
+
+/// Before a server that has no fields that expire itself, scripts read and write those that commands have made expire.
+#[test]
+fn they_work_on_fields_that_expire_where_the_server_has_none() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let has_itself = has_all(&server, "HPEXPIRETIME");
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        let needs = "the server has no fields that expire; use commands instead of a script";
+        let elsewhere = "it has a field that expires";
+        for (line, answer) in [
+            ("HSET sess:1 a 1 b 2 c 3", ":3"),
+            ("HPEXPIREAT sess:1 2209000000123 FIELDS 2 a b", "*2 :1 :1"),
+            ("EVAL `return {redis.call('HGET', KEYS[1], 'a'), redis.call('HLEN', KEYS[1])}` 1 sess:1", "*2 $1 1 :3"),
+            ("EVAL `return redis.call('HINCRBY', KEYS[1], 'a', 41)` 1 sess:1", ":42"),
+            ("EVAL `return redis.call('HSET', KEYS[1], 'b', 'new', 'd', 4)` 1 sess:1", ":1"),
+            ("EVAL `return redis.call('EXPIRE', KEYS[1], 100000)` 1 sess:1", ":1"),
+            ("EVAL `return redis.call('PERSIST', KEYS[1])` 1 sess:1", ":1"),
+            ("HPEXPIRETIME sess:1 FIELDS 4 a b c d", "*4 :2209000000123 :-1 :-1 :-1"),
+            (
+                "EVAL `return {redis.call('HDEL', KEYS[1], 'b', 'c', 'd'), redis.call('TTL', KEYS[1])}` 1 sess:1",
+                "*2 :3 :-1",
+            ),
+            ("HPEXPIRETIME sess:1 FIELDS 1 a", "*1 :2209000000123"),
+            // It has passed with the last of its fields, though the key would have stayed.
+            ("HSET sess:2 a 1", ":1"),
+            ("HPEXPIRE sess:2 300 FIELDS 1 a", "*1 :1"),
+            ("HSET sess:3 a 1 b 2", ":2"),
+            ("HPEXPIRE sess:3 300 FIELDS 2 a b", "*2 :1 :1"),
+            ("EXPIRE sess:3 1000", ":1"),
+            ("HSET sess:4 a 1 b 2", ":2"),
+            ("HPEXPIRE sess:4 300 FIELDS 1 a", "*1 :1"),
+        ] {
+            assert_eq!(plainly(&mut client, line), answer, "{}: {line}", server.name());
+        }
+        thread::sleep(Duration::from_millis(400));
+        for (line, answer) in [
+            ("EVAL `return redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3])` 3 sess:2 sess:3 sess:4", ":1"),
+            (
+                "EVAL `return {redis.call('TYPE', KEYS[1]), redis.call('TTL', KEYS[1]), redis.call('HLEN', KEYS[1])}` 1 sess:3",
+                "*3 +none :-2 :0",
+            ),
+            (
+                "EVAL `return {redis.call('HLEN', KEYS[1]), redis.call('HSETNX', KEYS[1], 'a', 7), redis.call('HGETALL', KEYS[1])}` 1 sess:4",
+                "*3 :1 :1 *4 $1 b $1 2 $1 a $1 7",
+            ),
+            ("EVAL `return {redis.call('HSET', KEYS[1], 'n', 1), redis.call('TTL', KEYS[1])}` 1 sess:3", "*2 :1 :-1"),
+            ("HGETALL sess:3", "*2 $1 n $1 1"),
+            ("DEL sess:3 sess:4", ":2"),
+        ] {
+            assert_eq!(plainly(&mut client, line), answer, "{}: {line}", server.name());
+        }
+        if !has_itself {
+            let persist = "EVAL `return redis.call('HPERSIST', KEYS[1], 'FIELDS', 1, 'a')` 1 sess:1";
+            let rename = "EVAL `return redis.call('RENAME', KEYS[1], KEYS[2])` 2 sess:1 sess:9";
+            for (line, why) in [(persist, needs), (rename, elsewhere)] {
+                let said = said(&mut client, &words(line));
+                assert!(said.starts_with("-") && said.contains(why), "{said}");
+            }
+        }
+        assert_eq!(plainly(&mut client, "HPEXPIRETIME sess:1 FIELDS 1 a"), "*1 :2209000000123");
+    }
+}
+
+fn plainly(client: &mut Wire, line: &str) -> String {
+    let words = words(line);
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    String::from_utf8(client.call(&words).unwrap()).unwrap().trim_end().replace("\r\n", " ")
 }
 
 /// Who takes the last one out is told so, and nobody else is.
@@ -271,11 +382,7 @@ fn what_a_script_cannot_do_with_them_is_refused_before_anything_is_done() {
         call(&mut client, line);
     }
     assert_eq!(call(&mut client, "HEXPIRE sess:2 1000 FIELDS 1 f"), "*1\r\n:1\r\n");
-    let expiring = "a field of it expires; use commands instead of a script";
     for (line, why) in [
-        ("EVAL `return redis.call('HGET', KEYS[1], 'f')` 1 sess:2", expiring),
-        ("EVAL `return redis.call('HINCRBY', KEYS[1], 'n', 1)` 1 sess:2", expiring),
-        ("EVAL `return redis.call('HEXPIRE', KEYS[1], 10, 'FIELDS', 1, 'f')` 1 sess:1", "a field that expires"),
         ("EVAL `return redis.call('SET', KEYS[1], 'x')` 1 tags:2", "it would hold another type than a set"),
         ("EVAL `return redis.call('MSET', KEYS[1], 'x')` 1 sess:1", "it would hold another type than a hash"),
         (
