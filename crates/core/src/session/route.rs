@@ -678,6 +678,7 @@ impl Session {
 fn steps_on_members(command: &Command) -> bool {
     match command.id {
         Id::Sadd | Id::Srem | Id::Hset | Id::Hmset | Id::Hsetnx | Id::Hdel | Id::Hincrby => true,
+        Id::Expire | Id::Pexpire | Id::Expireat | Id::Pexpireat | Id::Persist => true,
         // These draw.
         Id::Srandmember | Id::Hrandfield => false,
         _ => command.members.is_some() && !command.flags.contains(Flags::WRITE),

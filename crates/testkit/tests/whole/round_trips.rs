@@ -1,11 +1,13 @@
-//! Writes that look at the old value take one round trip, whatever it is: absent, raw, a number, with an expiry.
+//! Writes that look at the old value take one round trip, whatever it is: absent, raw, a number, with an expiry, a set or a hash.
 
 use keyfold_core::drive::{Context, Conversations, Outside};
 use keyfold_core::exchange::ServerInfo;
 use keyfold_core::layout::Layout;
 use keyfold_testkit::{Server, Wire, found};
 
-const LAYOUT: &str = "[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { count = 4 }\n";
+const LAYOUT: &str = "[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { count = 4 }\n\
+    [[namespace]]\nkeys = 's:{id:int}'\ntype = 'set'\nbucket = { count = 4 }\nvalue_limit = 128\n\
+    [[namespace]]\nkeys = 'h:{id:int}'\ntype = 'hash'\nbucket = { count = 4 }\nvalue_limit = 128\n";
 
 /// What a key holds before each command: what follows SET, nothing for no key.
 const BEFORE: [&str; 5] = ["", "text", "41", "text EX 100", "41 EX 100"];
@@ -35,6 +37,30 @@ const COMMANDS: [&str; 20] = [
 ];
 
 const SUMS: [&str; 4] = ["INCR n:1", "DECRBY n:1 7", "INCRBY n:1 9007199254740000", "INCRBYFLOAT n:1 1.5"];
+
+/// How sets and hashes come to be, and what takes one round trip on each.
+const SETS: [&[&str]; 3] = [&[], &["SADD s:1 a b"], &["SADD s:1 a b", "EXPIRE s:1 100"]];
+const HASHES: [&[&str]; 6] = [
+    &[],
+    &["HSET h:1 a 1 b x"],
+    &["HSET h:1 a 1 b x", "EXPIRE h:1 100"],
+    &["HSET h:1 a 1 b x", "HEXPIRE h:1 100 FIELDS 1 a"],
+    &["HSET h:1 a 1 b x", "HEXPIRE h:1 100 FIELDS 2 a b"],
+    &["HSET h:1 a 1 b x", "HEXPIRE h:1 100 FIELDS 2 a b", "EXPIRE h:1 1000"],
+];
+const ON_SETS: [&str; 6] =
+    ["SADD s:1 b c", "SREM s:1 a", "SREM s:1 a b", "EXPIRE s:1 50", "EXPIRE s:1 500 GT", "PERSIST s:1"];
+const ON_HASHES: [&str; 7] = [
+    "HSET h:1 b 2 c 3",
+    "HSETNX h:1 a 2",
+    "HDEL h:1 a",
+    "HDEL h:1 a b",
+    "HINCRBY h:1 a 5",
+    "EXPIRE h:1 50",
+    "EXPIRE h:1 500 XX",
+];
+/// On the same in parts.
+const ON_PARTS: [&str; 4] = ["EXPIRE s:2 50", "PEXPIREAT s:2 2500000000000 XX", "PERSIST s:2", "PERSIST s:2"];
 
 struct Client<'l> {
     conversations: Conversations<'l, ()>,
@@ -104,5 +130,39 @@ fn writes_that_look_at_the_old_value_take_one_round_trip() {
         assert_eq!(check("", many), 1, "MSETNX, {}", binary.name());
         assert!(check("text", "SETBIT n:1 9999 1") > 1, "what isn't ordinary is worked out");
         assert!(check("", "BITFIELD n:1 GET u8 0 SET u63 0 5") > 1, "a double hasn't all integers of 63 bits");
+    }
+}
+
+#[test]
+fn writes_on_sets_and_hashes_take_one_round_trip() {
+    let layout = Layout::parse_file(LAYOUT).unwrap();
+    let many: Vec<String> = (0..200).map(|number| format!("member{number}")).collect();
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let mut client = client(&layout, &server);
+        let mut check = |before: &[&str], command: &str| {
+            client.round_trips("DEL s:1 h:1");
+            before.iter().for_each(|before| _ = client.round_trips(before));
+            client.round_trips(command)
+        };
+        let sets = SETS.iter().flat_map(|before| ON_SETS.map(|command| (*before, command)));
+        let hashes = HASHES.iter().flat_map(|before| ON_HASHES.map(|command| (*before, command)));
+        for (before, command) in sets.chain(hashes) {
+            check(before, command);
+            assert_eq!(check(before, command), 1, "{command} on {before:?}, {}", binary.name());
+        }
+        for many in many.chunks(50) {
+            client.round_trips(&format!("SADD s:2 {}", many.join(" ")));
+        }
+        for command in ON_PARTS {
+            assert_eq!(client.round_trips(command), 1, "{command}, {}", binary.name());
+        }
+        let last = "PERSIST h:1";
+        assert!(
+            client.round_trips("HPEXPIREAT h:1 2500000000000 FIELDS 1 a") > 1,
+            "a field's own expiry is worked out"
+        );
+        client.round_trips("EXPIRE h:1 100");
+        assert!(client.round_trips(last) > 1, "it might expire with the last of its fields from then on");
     }
 }

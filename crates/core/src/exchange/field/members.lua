@@ -1,12 +1,8 @@
--- What to do, the type, and members; or fields with values. Answers how many are new, or were there. The tag of a codec instead of
--- the type is for a hash that it writes by a vocabulary; fields are given as they stand there.
-local what, is_hash, names, done = argv[at + 3], argv[at + 4] ~= 'set', tonumber(argv[at + 4]), 0
-local words = at + 2 + argv[at + 2]
-local head = value and (string.byte(value) or 0)
+-- The words (`words.lua`) on a packed set, or on a hash of which no field expires.
 local are_integers = head == 65
 local head_of_hash, new_hash = names and 69 or 66, names and 'E' or 'B'
 if number or head and (head ~= (is_hash and head_of_hash or 64) and not (are_integers and not is_hash) or coded ~= names) then
-  -- Fields that expire among them, what another codec wrote or none, or what is none such.
+  -- What another codec wrote or none, or what is none such.
   unsure = true
 elseif what == 'ADD' and not is_hash then
   local packed = value
@@ -87,4 +83,3 @@ else
   unsure = not packed
   if changed and packed then value, coded = packed, names end
 end
-answer = done

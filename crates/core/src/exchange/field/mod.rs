@@ -4,11 +4,11 @@
 //! | --- | --- | --- | --- |
 //! | INCR, DECR, INCRBY, DECRBY of what expires | `ADD` | `counter.lua` | adds |
 //! | SETNX, SET with NX, XX, GET, KEEPTTL, GETSET | `SET` | `replace.lua` | puts another value there |
-//! | EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST | `EXPIRE` | `expire.lua` | changes when the value expires |
+//! | EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST | `EXPIRE` | `expire.lua` | changes when the value expires, of whatever type, and in whatever form |
 //! | GETEX, GETDEL | `TAKE` | `take.lua` | the same or removes it, and answers it |
 //! | APPEND, SETRANGE | `SPLICE` | `splice.lua` | puts bytes into it |
 //! | SETBIT | `BIT` | `set_bit.lua` | sets or clears a bit of it |
-//! | SADD, SREM, HSET, HMSET, HSETNX, HDEL, HINCRBY | `MEMBERS` | `members.lua`, `packed.lua` | changes a packed set or hash |
+//! | SADD, SREM, HSET, HMSET, HSETNX, HDEL, HINCRBY | `MEMBERS` | `members.lua`, `expiring.lua`, `packed.lua` | changes a packed set or hash |
 //! | INCRBYFLOAT, BITFIELD | `RUN` | `on_scratch.lua` | has the server carry out its own command on a copy |
 //!
 //! It is one script for all of them, because a call may have several for one bucket ([`Joining`](crate::drive::Joining)):
@@ -51,6 +51,7 @@ const SCRIPT: Script = Script {
         include_str!("run.lua"),
         include_str!("frame.lua"),
         include_str!("coded.lua"),
+        include_str!("kept.lua"),
         include_str!("each.lua"),
         "elseif name == 'ADD' then\n",
         include_str!("counter.lua"),
@@ -66,7 +67,12 @@ const SCRIPT: Script = Script {
         include_str!("set_bit.lua"),
         "elseif name == 'MEMBERS' then\n",
         include_str!("packed.lua"),
+        include_str!("words.lua"),
+        "if expires then\n",
+        include_str!("expiring.lua"),
+        "else\n",
         include_str!("members.lua"),
+        "end\nanswer = done\n",
         "elseif name == 'RUN' then\n",
         include_str!("on_scratch.lua"),
         include_str!("end.lua"),
@@ -75,11 +81,11 @@ const SCRIPT: Script = Script {
         include_str!("store.lua"),
         include_str!("return.lua"),
     ),
-    sha: b"d62bf15add5b416aba344bccd2dfc84926276f0b",
+    sha: b"28d41e6b9a896f9ded1f203e449c5d2940b9b1de",
 };
 
 /// How each call begins, behind the number of its arguments.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\nd62bf15add5b416aba344bccd2dfc84926276f0b\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n28d41e6b9a896f9ded1f203e449c5d2940b9b1de\r\n";
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
@@ -206,6 +212,14 @@ impl Call {
             _ if !place.kind.is_field() => None,
             // Integers are stored without a codec.
             Id::Incr | Id::Decr | Id::Incrby | Id::Decrby => Self::increment(args),
+            Id::Expire => Self::expire(ExpireForm::Expire, args, place, env),
+            Id::Pexpire => Self::expire(ExpireForm::Pexpire, args, place, env),
+            Id::Expireat => Self::expire(ExpireForm::Expireat, args, place, env),
+            Id::Pexpireat => Self::expire(ExpireForm::Pexpireat, args, place, env),
+            Id::Persist => {
+                let of = expiring_form(place, &namespace.codecs);
+                Some(Self::new("EXPIRE", Reading::Integer, [b"", b"", of.as_bytes()]))
+            }
             _ if let Some(kind) = place.kind.collection() => {
                 Self::on_members(command, Form::of(kind, &namespace.codecs)?, args, namespace.value_limit)
             }
@@ -215,11 +229,6 @@ impl Call {
             Id::Setex => Self::replace(SetForm::Setex, args, place, env),
             Id::Psetex => Self::replace(SetForm::Psetex, args, place, env),
             Id::Getset => Self::replace(SetForm::Getset, args, place, env),
-            Id::Expire => Self::expire(ExpireForm::Expire, args, env),
-            Id::Pexpire => Self::expire(ExpireForm::Pexpire, args, env),
-            Id::Expireat => Self::expire(ExpireForm::Expireat, args, env),
-            Id::Pexpireat => Self::expire(ExpireForm::Pexpireat, args, env),
-            Id::Persist => Some(Self::new("EXPIRE", Reading::Integer, [b"", b""])),
             Id::Getex => {
                 let GetexCommand { expires_at_ms, persists } = GetexCommand::read(args, env.now_ms)?;
                 let since = since(expires_at_ms, env)?;
@@ -302,11 +311,12 @@ impl Call {
         (-EXACT < by && by < EXACT).then(|| Self::new("ADD", Reading::Integer, [by.to_string().as_bytes()]))
     }
 
-    fn expire(form: ExpireForm, args: &[&[u8]], env: &Env<'_>) -> Option<Self> {
+    fn expire(form: ExpireForm, args: &[&[u8]], place: &Place, env: &Env<'_>) -> Option<Self> {
         let expire = ExpireCommand::read(form, args, env.now_ms).ok()?.ok()?;
         let expires_at_ms = Some(expire.expires_at_ms);
         let since = since(expires_at_ms, env)?;
-        let call = Self::new("EXPIRE", Reading::Integer, [&since, expire.conditions().as_bytes()]);
+        let of = expiring_form(place, &env.layout.namespace(place.namespace).codecs);
+        let call = Self::new("EXPIRE", Reading::Integer, [&since, expire.conditions().as_bytes(), of.as_bytes()]);
         Some(Self { expires_at_ms, ..call })
     }
 
@@ -349,6 +359,14 @@ pub(crate) fn increment(args: &[&[u8]]) -> Option<i64> {
 /// Whether a value of this length has the bit.
 fn is_within(bit: u64, len: usize) -> bool {
     usize::try_from(bit / 8).is_ok_and(|byte| byte < len)
+}
+
+/// What the script knows a hash by, whose fields may expire; empty for other types.
+fn expiring_form(place: &Place, codecs: &Codecs) -> Cow<'static, str> {
+    if place.kind.collection() != Some(CollectionKind::Hash) {
+        return Cow::Borrowed("");
+    }
+    Form::of(CollectionKind::Hash, codecs).map_or(Cow::Borrowed("hash"), Form::word)
 }
 
 /// An expiry as scripts take it, in the five bytes of a frame, empty for never; none where it is over or too far.

@@ -58,8 +58,8 @@ local function integer_text(integer)
   return string.char(191 + size) .. struct.pack('>i' .. size, integer)
 end
 
--- How much one member of a set of integers is more than the one before.
-local function difference(more)
+-- A number of seven bits a byte: how much one member of a set of integers is more than the one before, or when a field expires.
+local function number_text(more)
   local bytes = ''
   while more >= 128 do
     bytes = bytes .. string.char(more % 128 + 128)
@@ -74,17 +74,23 @@ local function first_integer(packed)
   return to and integer_of(string.sub(packed, 2, to)) or false, to
 end
 
--- The one behind `now`, whose bytes end at `to`, likewise.
-local function next_integer(packed, now, to)
-  local more, weight, byte = 0, 1, nil
+-- The number that begins behind `to`, and where its bytes end; false where it can't be read exactly.
+local function number_behind(packed, to)
+  local number, weight, byte = 0, 1, nil
   repeat
     to = to + 1
     byte = string.byte(packed, to)
     if not byte or weight > 1e15 then return false end
-    more, weight = more + byte % 128 * weight, weight * 128
+    number, weight = number + byte % 128 * weight, weight * 128
   until byte < 128
-  now = now + more
-  return more > 0 and now < 2 ^ 53 and now, to
+  return number < 2 ^ 53 and number, to
+end
+
+-- The integer behind `now`, whose bytes end at `to`, likewise.
+local function next_integer(packed, now, to)
+  local more, last = number_behind(packed, to)
+  local next = more and now + more
+  return next and more > 0 and next < 2 ^ 53 and next, last
 end
 
 -- Goes over a set of integers up to one that is at least `integer`, false where it can't be read exactly, nothing behind the last:
@@ -105,8 +111,8 @@ local function with_integer(packed, integer)
   local now, from, to, before = seek(packed, integer)
   if now == false then return false end
   if now == integer then return packed, false end
-  local new = before and difference(integer - before) or integer_text(integer)
-  local rest = now and difference(now - integer) .. string.sub(packed, to + 1) or ''
+  local new = before and number_text(integer - before) or integer_text(integer)
+  local rest = now and number_text(now - integer) .. string.sub(packed, to + 1) or ''
   return string.sub(packed, 1, from - 1) .. new .. rest, true
 end
 
@@ -118,7 +124,7 @@ local function without_integer(packed, integer)
   if to == #packed then return string.sub(packed, 1, from - 1), true end
   local after, last = next_integer(packed, now, to)
   if not after then return false end
-  local new = before and difference(after - before) or integer_text(after)
+  local new = before and number_text(after - before) or integer_text(after)
   return string.sub(packed, 1, from - 1) .. new .. string.sub(packed, last + 1), true
 end
 
