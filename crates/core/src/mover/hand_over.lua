@@ -18,7 +18,7 @@ if from_nonce ~= '' then
   local stored = call('HGET', from_bucket, from_field)
   local tag = stored and string.byte(stored)
   local at = tag == 8 and 2 or tag == 9 and 7 or tag == 10 and 10
-  if not at or #stored ~= at + 41 or string.sub(stored, at, at + 7) ~= from_nonce then return {ok = 'gone'} end
+  if not at or #stored ~= at + 8 + 34 - 1 or string.sub(stored, at, at + 7) ~= from_nonce then return {ok = 'gone'} end
   if at == 7 then expiry = struct.unpack('>I5', stored, 2) + 1577836800000 end
   if at == 10 then expiry = struct.unpack('>i8', stored, 2) end
   if expiry and expiry < now then return {ok = 'gone'} end

@@ -34,7 +34,7 @@ const MEMBERS_A_STEP: u64 = 256;
 const MEMBERS_A_SHORT_STEP: u64 = 64;
 
 const HAND_OVER: Script =
-    Script { source: include_str!("hand_over.lua"), sha: b"2113052c7ff1c9460e0d7b7a9cc14af76685dc70" };
+    Script { source: include_str!("hand_over.lua"), sha: b"6b4ba3398653f07422abd210befb7b9839b529db" };
 
 /// One of them on its way.
 #[derive(Clone, Debug)]

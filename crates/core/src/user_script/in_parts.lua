@@ -9,7 +9,7 @@ local function head_of_parts(spot) return string.sub(spot[4], 1, -2) .. '|' end
 -- Nothing where it lies otherwise, or has expired.
 local function parts_of(place)
   local _, kind, body = read_frame(place)
-  if kind ~= 2 or #body ~= 42 then return nil end
+  if kind ~= 2 or #body ~= @pointer then return nil end
   for _, spot in ipairs(spots_of(place)) do
     local stored = spot[1] == 'field' and real.pcall('HGET', spot[2], spot[3])
     if type(stored) == 'string' then return {spot[2], spot[3], head_of_parts(spot), stored} end

@@ -84,7 +84,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if failure or not kind then return nil, nil, failure end
     if kind == 0 then return body, of_key(place, body, expires_at) end
     if kind == 1 and #body > 0 and #body < 9 then return decimal(body), expires_at end
-    if kind == 2 and #body == 42 then
+    if kind == 2 and #body == @pointer then
       local value, why_not = packed_parts(place, parts_of(place))
       return value, expires_at, why_not
     end

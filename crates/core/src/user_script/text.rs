@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use super::lexer::{Kind, Word, words};
-use crate::collection::parts::{Limits, WHY_DAMAGED};
+use crate::collection::parts::{HEADER_BYTES, Limits, WHY_DAMAGED};
 use crate::command::{Find, keys::Begin, table};
 use crate::notify::Notices;
 use crate::record::FEWEST_IN_PARTS;
@@ -108,7 +108,7 @@ fn expand(text: &str, left_out: &[&str], program: &mut String) {
         "numerals" => include_str!("numerals.lua").to_owned(),
         "ordinary" => include_str!("ordinary.lua").to_owned(),
         "state" => include_str!("state.lua").to_owned(),
-        "rest" => include_str!("rest.lua").replace("@one_key", &one_key_commands()),
+        "rest" => with_pointer(&include_str!("rest.lua").replace("@one_key", &one_key_commands())),
         _ => String::new(),
     };
     for line in text.lines() {
@@ -120,11 +120,16 @@ fn expand(text: &str, left_out: &[&str], program: &mut String) {
     }
 }
 
+/// The text with how long what points to parts is: a nonce and a header.
+fn with_pointer(text: &str) -> String {
+    text.replace("@pointer", &(size_of::<u64>() + HEADER_BYTES).to_string())
+}
+
 /// What is asked of the script on parts, with its limits.
 fn in_parts() -> String {
     let Limits { longest, integers, texts } = Limits::DEFAULT;
     let limits = [("@longest", longest), ("@integers", integers), ("@texts", texts), ("@fewest", FEWEST_IN_PARTS)];
-    let text = include_str!("in_parts.lua").replace("@damaged", WHY_DAMAGED);
+    let text = with_pointer(&include_str!("in_parts.lua").replace("@damaged", WHY_DAMAGED));
     limits.into_iter().fold(text, |text, (name, limit)| text.replace(name, &limit.to_string()))
 }
 
@@ -296,7 +301,7 @@ mod tests {
             let prelude = Prelude { has_collections, ..OF_STRINGS }.text();
             let prelude = str::from_utf8(&prelude).unwrap();
             assert!(!prelude.contains("--") && !prelude.contains('\n'), "{prelude}");
-            let left = ["@one_key", "@longest", "@integers", "@texts", "@fewest", "@damaged"];
+            let left = ["@pointer", "@one_key", "@longest", "@integers", "@texts", "@fewest", "@damaged"];
             assert!(!left.iter().any(|name| prelude.contains(name)), "{prelude}");
             assert!(prelude.contains(" HSET ") && prelude.contains(" INCR ") && !prelude.contains(" ZUNION "));
             assert_eq!(prelude.contains("'SISMEMBER'"), has_collections, "{prelude}");

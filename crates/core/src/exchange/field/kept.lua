@@ -2,7 +2,7 @@
 -- EXPIRE needs no more. `kept` is then its tag, and `value` what stands behind the expiry, which nothing else may go by. A long value
 -- of its own may have been evicted, which isn't seen here.
 local kept
-local is_header = unsure and tag >= 8 and tag < 10 and #stored == (tag == 8 and 43 or 48)
+local is_header = unsure and tag >= 8 and tag < 10 and #stored == (tag == 8 and 1 or 6) + 8 + 34
 if unsure and (is_header or tag >= 12 and tag % 4 < 2 and #stored > 8) and argv[at] == 'EXPIRE' then
   if tag % 4 == 0 then
     kept, value, unsure = tag, string.sub(stored, 2), false

@@ -173,7 +173,7 @@ struct OnMembers {
     of: CollectionKind,
     what: &'static str,
     /// The same, where the script is told in which parts they lie: of one member, and of any number.
-    hinted: Option<[&'static str; 2]>,
+    hinted: [&'static str; 2],
     reading: Reading,
 }
 
@@ -183,20 +183,20 @@ fn call_of(command: &str, kind: CollectionKind, args: &[&[u8]]) -> Option<OnMemb
     const INTEGER: Reading = Reading::As(ReplyKind::Integer);
     const ARRAY: Reading = Reading::As(ReplyKind::Array);
     let (of, what, hinted, reading) = match command {
-        "sadd" => (Set, "ADD", Some(["a", "add"]), INTEGER),
-        "srem" => (Set, "REMOVE", Some(["r", "remove"]), INTEGER),
-        "sismember" => (Set, "HAS", Some(["h", "has"]), Reading::First),
-        "smismember" => (Set, "HAS", Some(["has", "has"]), ARRAY),
-        "hset" if args.len().is_multiple_of(2) => (Hash, "ADD", Some(["f", "add"]), INTEGER),
-        "hmset" if args.len().is_multiple_of(2) => (Hash, "ADD", Some(["f", "add"]), Reading::Done),
-        "hdel" => (Hash, "REMOVE", Some(["r", "remove"]), INTEGER),
-        "hsetnx" => (Hash, "NEW", None, INTEGER),
-        "hexists" => (Hash, "HAS", Some(["h", "has"]), Reading::First),
-        "hget" => (Hash, "GET", Some(["g", "get"]), Reading::First),
-        "hmget" => (Hash, "GET", Some(["get", "get"]), ARRAY),
-        "hstrlen" => (Hash, "LENGTH", Some(["l", "length"]), Reading::First),
-        "hincrby" => (Hash, "HINCRBY", None, Reading::Digits),
-        "hincrbyfloat" => (Hash, "HINCRBYFLOAT", None, Reading::As(ReplyKind::Bulk)),
+        "sadd" => (Set, "ADD", ["a", "add"], INTEGER),
+        "srem" => (Set, "REMOVE", ["r", "remove"], INTEGER),
+        "sismember" => (Set, "HAS", ["h", "has"], Reading::First),
+        "smismember" => (Set, "HAS", ["has", "has"], ARRAY),
+        "hset" if args.len().is_multiple_of(2) => (Hash, "ADD", ["f", "add"], INTEGER),
+        "hmset" if args.len().is_multiple_of(2) => (Hash, "ADD", ["f", "add"], Reading::Done),
+        "hdel" => (Hash, "REMOVE", ["r", "remove"], INTEGER),
+        "hsetnx" => (Hash, "NEW", ["n", "NEW"], INTEGER),
+        "hexists" => (Hash, "HAS", ["h", "has"], Reading::First),
+        "hget" => (Hash, "GET", ["g", "get"], Reading::First),
+        "hmget" => (Hash, "GET", ["get", "get"], ARRAY),
+        "hstrlen" => (Hash, "LENGTH", ["l", "length"], Reading::First),
+        "hincrby" => (Hash, "HINCRBY", ["i", "HINCRBY"], Reading::Digits),
+        "hincrbyfloat" => (Hash, "HINCRBYFLOAT", ["d", "HINCRBYFLOAT"], Reading::As(ReplyKind::Bulk)),
         _ => return None,
     };
     (of == kind && args.len() <= MOST_WORDS).then_some(OnMembers { of, what, hinted, reading })
@@ -221,9 +221,10 @@ impl OnMembers {
     fn asked(self, args: &[&[u8]], nonce: u64, env: &Env<'_>) -> Asked {
         let (key, named) = (args[1], &args[2..]);
         let plain = |what, reading| Asked::with(what, Vec::new(), reading);
-        let Some([of_one, of_many]) = self.hinted else { return plain(self.what, self.reading) };
+        let [of_one, of_many] = self.hinted;
         // Each member, or field with its value where it is set.
-        let step = if self.of == CollectionKind::Hash && self.what == "ADD" { 2 } else { 1 };
+        let has_values = matches!(self.what, "ADD" | "NEW" | "HINCRBY" | "HINCRBYFLOAT");
+        let step = if self.of == CollectionKind::Hash && has_values { 2 } else { 1 };
         let class = |words: &[&[u8]]| {
             let value = (self.of == CollectionKind::Hash).then(|| words.get(1).copied().unwrap_or_default());
             class_of(words[0], value, Limits::DEFAULT.longest)

@@ -5,8 +5,8 @@
 //! | SADD | `ADD` | `a`, `add` |
 //! | HSET, HMSET | `ADD` | `f`, `add` |
 //! | SREM, HDEL | `REMOVE` | `r`, `remove` |
-//! | HSETNX | `NEW` | |
-//! | HINCRBY, HINCRBYFLOAT | by their names | |
+//! | HSETNX | `NEW` | `n` |
+//! | HINCRBY, HINCRBYFLOAT | by their names | `i`, `d` |
 //! | SISMEMBER, SMISMEMBER, HEXISTS | `HAS` | `h`, `has` |
 //! | HGET, HMGET | `GET` | `g`, `get` |
 //! | HSTRLEN | `LENGTH` | `l`, `length` |
@@ -42,10 +42,10 @@ pub(crate) use call::{Asker, PartsCall};
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"d25fff21a178731ec6beed0a04bb24bb9db3ceba" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"4556eef6031b6c12e75e98d06000b1a2fc4cd969" };
 
 /// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\nd25fff21a178731ec6beed0a04bb24bb9db3ceba\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n4556eef6031b6c12e75e98d06000b1a2fc4cd969\r\n";
 
 /// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
 /// [`begin`] writes behind it.

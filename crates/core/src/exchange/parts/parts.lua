@@ -15,17 +15,17 @@
 local call, argv, bucket, field = redis.call, ARGV, KEYS[1], ARGV[2]
 local longest, fewest, seen, last = tonumber(argv[4]), tonumber(argv[7]), argv[8], #argv
 
--- The header: a frame that points to parts.
-local unsure, damaged = {ok = '?'}, {ok = 'damaged'}
+-- The header: a frame that points to parts, by a nonce of 8 bytes and 34 that say how they lie.
+local unsure, damaged, pointer = {ok = '?'}, {ok = 'damaged'}, 8 + 34
 local function nonce_at(frame)
   local tag = frame and string.byte(frame)
   return tag == 8 and 2 or tag == 9 and 7 or tag == 10 and 10
 end
 local stored, was_replaced = call('HGET', bucket, field), false
 local at, seen_at = nonce_at(stored), nonce_at(seen)
-if at and #stored ~= at + 41 then at = nil end
+if at and #stored ~= at + pointer - 1 then at = nil end
 if seen_at and not (at and string.sub(stored, at, at + 7) == string.sub(seen, seen_at, seen_at + 7)) then
-  stored, at, was_replaced = string.sub(seen, 1, seen_at + 41), seen_at, true
+  stored, at, was_replaced = string.sub(seen, 1, seen_at + pointer - 1), seen_at, true
 end
 if not at then return unsure end
 if at > 2 then
@@ -51,7 +51,7 @@ local is_hash = form == 'F'
 if was_replaced then
   -- What has no owner any more, or will soon have none, may be gone in part; that of nobody stays what it was until then.
   local left, owner = call('PTTL', base), call('GET', base)
-  if left ~= -1 and left < 1000 or owner ~= '' and owner ~= string.sub(seen, seen_at + 42) then return unsure end
+  if left ~= -1 and left < 1000 or owner ~= '' and owner ~= string.sub(seen, seen_at + pointer) then return unsure end
 end
 
 -- What is of one class.
@@ -567,19 +567,31 @@ local function recount(of, more, part, text)
   end
 end
 
--- The same of how many are new by adding it, and the server's error where it takes none.
-local function add_at(of, part, text, value)
+-- The same of how many are new by adding it, or of a number that it counts up, and the server's error where it takes none.
+local function add_at(what, of, part, text, value)
   if is_hash and (of ~= texts or outliers.count > 0) then return end
   local size = size_of(of, part)
   if size == 0 then return end
-  local is_new
-  if of.is_set then is_new = redis.pcall('SADD', part, text) else is_new = redis.pcall('HSET', part, text, value or '') end
+  local is_new, answer
+  if what == 'ADD' and of.is_set then
+    is_new = redis.pcall('SADD', part, text)
+  elseif what == 'ADD' then
+    is_new = redis.pcall('HSET', part, text, value or '')
+  elseif what == 'NEW' then
+    is_new = redis.pcall('HSETNX', part, text, value)
+  else
+    is_new = 1 - call('HEXISTS', part, text)
+    answer = redis.pcall(what, part, text, value)
+    if type(answer) == 'table' and answer.err then return 0, answer end
+    -- As a text: Lua hasn't all integers exactly.
+    answer = call('HGET', part, text)
+  end
   if type(is_new) == 'table' then return 0, is_new end
-  changed = changed or is_hash
+  changed = changed or is_hash and what ~= 'NEW'
   if is_new == 1 then
     if size < of.most then of.count, changed = of.count + 1, true else recount(of, 1, part, text) end
   end
-  return is_new
+  return answer or is_new
 end
 
 -- The same of how many have gone by removing it.
@@ -596,6 +608,7 @@ local function remove_at(of, part, text)
   return 1
 end
 
+local makes_more = {ADD = true, NEW = true, HINCRBY = true, HINCRBYFLOAT = true}
 -- What a hint begins with. Of what was replaced parts are left, and aren't right any more.
 local hinted_class = {}
 if argv[9] == nonce and not was_replaced and not remainder then
@@ -609,8 +622,8 @@ local function on_one(what, hint, text, value)
   local answer, failed
   if of then
     local part = base .. hint
-    if what == 'ADD' then answer, failed = add_at(of, part, text, value)
-    elseif what == 'REMOVE' then answer = remove_at(of, part, text)
+    if what == 'REMOVE' then answer = remove_at(of, part, text)
+    elseif makes_more[what] then answer, failed = add_at(what, of, part, text, value)
     else answer = read_at(what, of, part, text) end
     if answer ~= nil then return answer, failed end
   end
@@ -618,6 +631,8 @@ local function on_one(what, hint, text, value)
   if all.are_damaged then return damaged end
   if what == 'ADD' then answer, failed = all.add(text, value)
   elseif what == 'REMOVE' then answer = all.remove(text)
+  elseif what == 'NEW' then answer, failed = all.set_field(text, value, true)
+  elseif makes_more[what] then answer, failed = all.increment(what, text, value)
   else answer = all.read(what, text) end
   return answer, failed, all.hint_of(text, value)
 end
@@ -686,9 +701,12 @@ local function without_hints(what, first, final)
   return answer
 end
 
-local on_one_member = {h = 'HAS', g = 'GET', l = 'LENGTH', a = 'ADD', f = 'ADD', r = 'REMOVE'}
+local on_one_member = {
+  h = 'HAS', g = 'GET', l = 'LENGTH', a = 'ADD', f = 'ADD', n = 'NEW', i = 'HINCRBY', d = 'HINCRBYFLOAT', r = 'REMOVE'
+}
+-- Those of them behind whose field stands what is to be written.
+local has_value = {f = true, n = true, i = true, d = true}
 local on_members = {has = 'HAS', get = 'GET', length = 'LENGTH', add = 'ADD', remove = 'REMOVE'}
-local makes_more = {ADD = true, NEW = true, HINCRBY = true, HINCRBYFLOAT = true}
 -- What is published of the command that follows, if it has done anything: channels and messages, in these words.
 local told_first, told_last
 local function tell(what, answer)
@@ -703,7 +721,7 @@ repeat
   local name, first = argv[word], word + 1
   local what, is_one, answer = on_one_member[name], true, unsure
   if what then
-    word = word + (name == 'f' and 4 or 3)
+    word = word + (has_value[name] and 4 or 3)
   else
     what, is_one, first = on_members[name] or name, false, word + 2
     word = first + argv[word + 1]
@@ -718,7 +736,7 @@ repeat
     -- So few members are packed again.
   elseif is_one then
     local failed, hint
-    answer, failed, hint = on_one(what, argv[first], argv[first + 1], name == 'f' and argv[first + 2])
+    answer, failed, hint = on_one(what, argv[first], argv[first + 1], has_value[name] and argv[first + 2])
     if failed then answer = refuse(failed) elseif hint then answer = {{ok = '~'}, answer, hint} end
   else
     answer = (what == name and without_hints or by_hints)(what, first, word - 1)

@@ -63,11 +63,36 @@ fn name(random: &mut Random) -> String {
     }
 }
 
+/// What looks at the value that a field has, and what it answers.
+fn counted(random: &mut Random, key: &str, known: &mut Known) -> (String, String) {
+    let (name, by) = (name(random), random.below(9).cast_signed() - 4);
+    let old = known.get(&name).cloned();
+    if random.chance(30) {
+        known.entry(name.clone()).or_insert_with(|| by.to_string());
+        return (format!("HSETNX {key} {name} {by}"), format!(":{}\r\n", u8::from(old.is_none())));
+    }
+    let is_float = random.chance(50);
+    let request = format!("{} {key} {name} {by}", if is_float { "HINCRBYFLOAT" } else { "HINCRBY" });
+    let Ok(number) = old.unwrap_or("0".to_owned()).parse::<i64>() else {
+        return (request, format!("-ERR hash value is not {}\r\n", if is_float { "a float" } else { "an integer" }));
+    };
+    let sum = (number + by).to_string();
+    let answer = if is_float { bulk(Some(&sum)) } else { format!(":{sum}\r\n") };
+    known.insert(name, sum);
+    (request, answer)
+}
+
 /// Adds or removes so many.
 fn write(client: &mut Wire, random: &mut Random, key: &str, known: &mut Known, adds: bool, count: usize) {
     let is_set = key.starts_with("tags");
     let (mut requests, mut expected) = (Vec::new(), Vec::new());
     for _ in 0..count {
+        if adds && !is_set && random.chance(30) {
+            let (request, answer) = counted(random, key, known);
+            requests.push(request);
+            expected.push(answer);
+            continue;
+        }
         let names: Vec<String> = (0..1 + random.below(3)).map(|_| name(random)).collect();
         let (mut words, mut new) = (String::new(), 0);
         for name in names {
