@@ -125,6 +125,20 @@ impl<'r> PhysicalWrites<'r> {
     pub fn is_spilled(&self) -> bool {
         !self.beside.is_empty()
     }
+
+    /// Whether it is a collection that lies in parts.
+    pub(crate) fn is_in_parts(&self) -> bool {
+        self.beside.iter().any(|write| matches!(write.content, Content::Members(_)))
+    }
+
+    /// How many bytes the value takes as it is stored, without names and pointers.
+    pub(crate) fn value_len(&self) -> usize {
+        let of_members = self.beside.iter().filter(|write| matches!(write.content, Content::Members(_)));
+        match self.beside.first() {
+            _ if self.is_in_parts() => of_members.map(PhysicalWrite::value_len).sum(),
+            spilled => spilled.unwrap_or(&self.main).value_len(),
+        }
+    }
 }
 
 impl Layout {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use keyfold_core::admin::lease::Lease;
 use keyfold_core::cluster::Node;
-use keyfold_core::layout::{NamespaceIndex, Revision};
+use keyfold_core::layout::Revision;
 use keyfold_core::sweep::{ContentsCount, Sweep, Swept};
 use tokio::time::Instant;
 
@@ -58,7 +58,7 @@ pub(crate) fn walk(config: Arc<Config>, observations: Option<Arc<Observations>>)
     Box::new(|errand| Box::pin(walk_for_ever(errand, config, observations)) as Pin<Box<dyn Future<Output = ()>>>)
 }
 
-/// The task that looks through buckets in which something is known to have expired.
+/// The task that looks through buckets in which something is known to have expired, and at parts that may have become nobody's.
 pub(crate) fn remove_due() -> Task {
     Box::new(|errand| Box::pin(remove_due_for_ever(errand)) as Pin<Box<dyn Future<Output = ()>>>)
 }
@@ -272,29 +272,37 @@ impl Remover {
     async fn remove_due(&mut self) -> Result<(), Broken> {
         loop {
             let due = self.asking.with_env(|env| env.stats.sweep().expiring.take_due(env.now_ms, BUCKETS_AT_ONCE));
-            if due.is_empty() {
+            let abandoned = self.asking.with_env(|env| env.stats.sweep().abandoned.take(BUCKETS_AT_ONCE));
+            if due.is_empty() && abandoned.is_empty() {
                 return Ok(());
             }
-            let mut by_node: BTreeMap<_, Vec<_>> = BTreeMap::new();
-            for bucket in due {
-                // What nobody has now is found by the walk.
-                if let Some(node) = self.asking.node_of(&bucket.1) {
-                    by_node.entry(node).or_default().push(bucket);
-                }
-            }
             let mut broken = Ok(());
-            for (node, due) in by_node {
-                broken = self.look_through(node, &due).await.and(broken);
+            for (node, due) in self.by_node(due, |(_, bucket)| bucket) {
+                broken = self.look_through(node, || Sweep::of_buckets(&due)).await.and(broken);
+            }
+            for (node, owners) in self.by_node(abandoned, |owner| owner) {
+                broken = self.look_through(node, || Sweep::of_parts(&owners)).await.and(broken);
             }
             broken?;
         }
     }
 
-    async fn look_through(&mut self, node: Option<Node>, due: &[(NamespaceIndex, Vec<u8>)]) -> Result<(), Broken> {
+    /// These by the node that has their name now. What nobody has is found by the walk.
+    fn by_node<T>(&self, due: Vec<T>, name: impl Fn(&T) -> &Vec<u8>) -> BTreeMap<Option<Node>, Vec<T>> {
+        let mut by_node: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for one in due {
+            if let Some(node) = self.asking.node_of(name(&one)) {
+                by_node.entry(node).or_default().push(one);
+            }
+        }
+        by_node
+    }
+
+    async fn look_through(&mut self, node: Option<Node>, sweep: impl Fn() -> Sweep) -> Result<(), Broken> {
         // Which database a bucket lies in isn't noted: mostly there is one.
         for database in self.databases(node).await? {
             let errand = self.errand(node, database);
-            let mut sweep = placed(Sweep::of_buckets(due), node);
+            let mut sweep = placed(sweep(), node);
             let layout = revision(errand);
             let mut begun = Instant::now();
             while sweep_batch(&mut sweep, errand, layout).await?.is_some() {

@@ -6,20 +6,24 @@
 //!
 //! - A field is removed only if it still holds what was read, by compare-and-set, together with its spilled value.
 //! - What has expired leaves first, whatever it is worth.
-//! - A spilled value counts with what it takes, which is asked for.
+//! - A spilled value counts with what it takes, which is asked for; a set or hash in parts with what its header says of them, and all of them
+//!   leave with it.
 //! - Keys that the layout keeps stay ([`Evictable`]), and so does all that keyfold keeps for itself.
 
 use std::collections::VecDeque;
 use std::mem;
 
 use super::cold_fields::ColdFields;
+use super::cold_parts::{self, ColdParts, Gone};
 use super::{Border, Chooser, Worth};
 use crate::cache::{BucketHash, Cache, KeyHash, Standing};
 use crate::cluster::Redirect;
 use crate::exchange::{CompareAndSet, Env, in_calls};
 use crate::frame::{Body, Frame};
-use crate::layout::{Evict, Evictable, NAMES_PATTERN, NamespaceIndex, Physical};
+use crate::layout::{Evict, Evictable, Layout, NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::notify::{Event, Notices};
+use crate::placement::name::PartName;
+use crate::record::part_name;
 use crate::resp::{Reply, write_command};
 use crate::sweep::Field;
 use crate::walk::{BucketWalk, KeyWalk};
@@ -72,6 +76,30 @@ struct Leaving {
     bytes: usize,
 }
 
+/// What may leave: it is worth less than most, but maybe others are enough.
+#[derive(Debug)]
+struct Candidate {
+    worth: Worth,
+    key: KeyHash,
+    standing: Standing,
+    bytes: usize,
+    what: Chosen,
+}
+
+/// How something leaves.
+#[derive(Debug)]
+enum Chosen {
+    /// A field of a bucket: compared and removed, beside others.
+    Field {
+        namespace: NamespaceIndex,
+        bucket: Vec<u8>,
+        field: Vec<u8>,
+        stored: Vec<u8>,
+    },
+    Parts(ColdParts),
+    Other(Leaving),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Expired,
@@ -88,6 +116,7 @@ enum Sent {
     Load,
     Removals(Vec<Leaving>),
     Cold(Vec<ColdFields>),
+    Parts(ColdParts),
     /// With how many replies it has.
     Suspect(Suspect, usize),
     Names,
@@ -113,9 +142,12 @@ pub struct Evictor {
     suspects: VecDeque<Suspect>,
     leaving: Vec<Leaving>,
     cold: Vec<ColdFields>,
+    cold_parts: Vec<ColdParts>,
     chooser: Chooser,
     /// The share of what it comes by that leaves.
     share: f32,
+    /// What may leave of the batch that is being looked at.
+    candidates: Vec<Candidate>,
     sent: VecDeque<Sent>,
     knows_scripts: bool,
     notices: Option<Notices>,
@@ -134,8 +166,10 @@ impl Evictor {
             suspects: VecDeque::new(),
             leaving: Vec::new(),
             cold: Vec::new(),
+            cold_parts: Vec::new(),
             chooser: Chooser::default(),
             share: 0.0,
+            candidates: Vec::new(),
             sent: VecDeque::new(),
             knows_scripts: false,
             notices: None,
@@ -164,15 +198,22 @@ impl Evictor {
     /// Writes the first half of a batch: what was chosen is removed. How many replies it has.
     pub fn remove(&mut self, wire: &mut Vec<u8>) -> usize {
         let (leaving, cold) = (mem::take(&mut self.leaving), mem::take(&mut self.cold));
-        if leaving.is_empty() && cold.is_empty() {
+        let cold_parts = mem::take(&mut self.cold_parts);
+        if leaving.is_empty() && cold.is_empty() && cold_parts.is_empty() {
             return 0;
         }
         let mut replies = 0;
         if !mem::replace(&mut self.knows_scripts, true) {
             CompareAndSet::send_load_each(wire);
             ColdFields::send_load(wire);
-            self.sent.extend([Sent::Load, Sent::Load]);
-            replies += 2;
+            ColdParts::send_load(wire);
+            self.sent.extend([Sent::Load, Sent::Load, Sent::Load]);
+            replies += 3;
+        }
+        for parts in cold_parts {
+            parts.send(wire);
+            self.sent.push_back(Sent::Parts(parts));
+            replies += 1;
         }
         for call in in_calls(leaving, REMOVALS_AT_ONCE, self.by_slot, |one| one.removal.slot()) {
             let removals: Vec<_> = call.iter().map(|one| one.removal.clone()).collect();
@@ -247,11 +288,18 @@ impl Evictor {
         1
     }
 
-    /// Takes the replies to the last batch, in RESP2.
+    /// Takes the replies to the last batch, in RESP2. Of what it looked at it chooses about `wanted_bytes` at most: a few that are large
+    /// may be enough.
     ///
     /// # Errors
     /// What the server said instead; the next batch goes on behind what couldn't be done.
-    pub fn handle_replies(&mut self, replies: &[Vec<u8>], cache: &Cache, env: &Env<'_>) -> Result<Batch, String> {
+    pub fn handle_replies(
+        &mut self,
+        replies: &[Vec<u8>],
+        wanted_bytes: u64,
+        cache: &Cache,
+        env: &Env<'_>,
+    ) -> Result<Batch, String> {
         let (mut batch, mut error, mut replies) = (Batch::default(), None, replies.iter());
         let border = self.chooser.border(self.share);
         cache.set_now(env.now_ms);
@@ -273,6 +321,7 @@ impl Evictor {
             match sent {
                 Sent::Load => {}
                 Sent::Cold(fields) => Self::count_cold(&fields, reply, &mut batch, env),
+                Sent::Parts(parts) => Self::count_parts(&parts, reply, &mut batch, env),
                 Sent::Removals(leaving) => Self::count(&leaving, reply, &mut batch, cache, env),
                 Sent::Names => self.take_names(reply, env)?,
                 Sent::Suspect(Suspect::Bucket(walk), _) => {
@@ -296,6 +345,7 @@ impl Evictor {
                 }
             }
         }
+        self.take_least(wanted_bytes, cache);
         cache.count_looked_at(batch.looked_at);
         error.map_or(Ok(batch), Err)
     }
@@ -334,6 +384,17 @@ impl Evictor {
             // Nearly always all of them.
             batch.freed_bytes += one.bytes as u64 * gone / one.count().max(1);
             env.stats.namespace(one.namespace).count_evicted(gone, one.new.min(gone));
+        }
+    }
+
+    /// Counts a set or hash that has left with its parts.
+    fn count_parts(parts: &ColdParts, reply: Reply<'_>, batch: &mut Batch, env: &Env<'_>) {
+        let Reply::Integer(answer) = reply else { return };
+        let gone = parts.gone(answer, env);
+        if gone != Gone::Not {
+            batch.evicted += 1;
+            batch.freed_bytes += if gone == Gone::Whole { parts.bytes as u64 } else { 0 };
+            env.stats.namespace(parts.namespace).count_evicted(1, u64::from(parts.is_new));
         }
     }
 
@@ -396,12 +457,19 @@ impl Evictor {
     ) {
         let Ok(frame) = Frame::decode(found.stored) else { return };
         let Field { namespace, bucket, field, stored } = found;
-        let leaves = |removal, why| Leaving { removal, namespace: Some(namespace), why, bytes };
+        let leaves = |removal, why, bytes| Leaving { removal, namespace: Some(namespace), why, bytes };
         if frame.expired(env.now_ms) {
             let removal = found.removal(&frame, Event::Expired, self.notices, env);
-            self.leaving.push(leaves(removal, Why::Expired));
+            self.leaving.push(leaves(removal, Why::Expired, bytes));
+            if let (Body::Parts { nonce, .. }, Some(origin)) = (&frame.body, Layout::origin_of(bucket)) {
+                env.stats.sweep().abandoned.note(part_name(origin, *nonce, PartName::Owner));
+            }
             return;
         }
+        let bytes = match frame.body {
+            Body::Parts { header, .. } => bytes.saturating_add(cold_parts::bytes_of(header)),
+            _ => bytes,
+        };
         if matches!(frame.body, Body::Spill { .. }) && bytes < SPILL_BYTES + stored.len() + field.len() {
             let spilled = found.spilled(&frame, env);
             self.suspects.extend(spilled.map(|spilled| Suspect::Spilled {
@@ -415,17 +483,57 @@ impl Evictor {
         }
         self.note_come_by(0, 1);
         let rule = env.layout.namespace(namespace).evictable;
-        if let Some(why) = self.choose(hash.field(field), bytes, frame.expires_at_ms.is_some(), rule, border, cache) {
-            if self.notices.is_none() && !matches!(frame.body, Body::Spill { .. }) {
-                let is_new = why == Why::Cold { is_new: true };
-                match self.cold.last_mut().filter(|cold| cold.bucket == bucket) {
-                    Some(cold) => cold.add(&found, bytes, is_new),
-                    None => self.cold.push(ColdFields::of(&found, bytes, is_new)),
-                }
-                return;
+        let key = hash.field(field);
+        let Some((worth, standing)) = self.choose(key, bytes, frame.expires_at_ms.is_some(), rule, border, cache)
+        else {
+            return;
+        };
+        let is_new = standing == Standing::New;
+        let what = match frame.body {
+            Body::Parts { nonce, .. } => {
+                let Some(parts) = ColdParts::of(&found, nonce, (bytes, is_new), self.notices, env) else { return };
+                Chosen::Parts(parts)
             }
-            let removal = found.removal(&frame, Event::Evicted, self.notices, env);
-            self.leaving.push(leaves(removal, why));
+            Body::Spill { .. } => Chosen::Other(leaves(
+                found.removal(&frame, Event::Evicted, self.notices, env),
+                Why::Cold { is_new },
+                bytes,
+            )),
+            _ if self.notices.is_some() => Chosen::Other(leaves(
+                found.removal(&frame, Event::Evicted, self.notices, env),
+                Why::Cold { is_new },
+                bytes,
+            )),
+            _ => Chosen::Field { namespace, bucket: bucket.to_vec(), field: field.to_vec(), stored: stored.to_vec() },
+        };
+        self.candidates.push(Candidate { worth, key, standing, bytes, what });
+    }
+
+    /// Has those leave that are worth the least, until they take about so many bytes.
+    fn take_least(&mut self, wanted_bytes: u64, cache: &Cache) {
+        let mut candidates = mem::take(&mut self.candidates);
+        candidates.sort_by_key(|candidate| candidate.worth);
+        let mut left = wanted_bytes;
+        for Candidate { key, standing, bytes, what, .. } in candidates {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(bytes as u64);
+            cache.popularity().leave(key, standing);
+            match what {
+                Chosen::Parts(parts) => self.cold_parts.push(parts),
+                Chosen::Other(leaving) => self.leaving.push(leaving),
+                Chosen::Field { namespace, bucket, field, stored } => {
+                    let (found, is_new) = (
+                        Field { namespace, bucket: &bucket, field: &field, stored: &stored },
+                        standing == Standing::New,
+                    );
+                    match self.cold.iter_mut().find(|cold| cold.bucket == bucket) {
+                        Some(cold) => cold.add(&found, bytes, is_new),
+                        None => self.cold.push(ColdFields::of(&found, bytes, is_new)),
+                    }
+                }
+            }
         }
     }
 
@@ -440,7 +548,8 @@ impl Evictor {
         self.note_come_by(1, 1);
         let bytes = usize::try_from(bytes).unwrap_or(0);
         let rule = namespace.map_or_else(Evictable::default, |namespace| env.layout.namespace(namespace).evictable);
-        if let Some(why) = self.choose(KeyHash::of(&name), bytes, expires, rule, border, cache) {
+        let hash = KeyHash::of(&name);
+        if let Some((worth, standing)) = self.choose(hash, bytes, expires, rule, border, cache) {
             let mut removal = CompareAndSet::default();
             if rule.which == Evict::Expiring {
                 removal.check_expires(&name);
@@ -450,11 +559,13 @@ impl Evictor {
                 // Of a plain key the server itself says that it is removed.
                 removal.publish(notices, &key, Event::Evicted);
             }
-            self.leaving.push(Leaving { removal, namespace, why, bytes });
+            let why = Why::Cold { is_new: standing == Standing::New };
+            let what = Chosen::Other(Leaving { removal, namespace, why, bytes });
+            self.candidates.push(Candidate { worth, key: hash, standing, bytes, what });
         }
     }
 
-    /// Whether a key leaves.
+    /// Whether a key may leave: what it is worth, and how it stands.
     fn choose(
         &mut self,
         key: KeyHash,
@@ -463,7 +574,7 @@ impl Evictor {
         rule: Evictable,
         border: Border,
         cache: &Cache,
-    ) -> Option<Why> {
+    ) -> Option<(Worth, Standing)> {
         let stays = match rule.which {
             Evict::Any => false,
             Evict::Expiring => !expires,
@@ -476,11 +587,7 @@ impl Evictor {
         let worth = Worth::of(standing, bytes, rule.weight());
         self.chooser.show(worth);
         let draw = self.draw();
-        let leaves = border.leaves(worth, draw);
-        if leaves {
-            cache.popularity().leave(key, standing);
-        }
-        leaves.then_some(Why::Cold { is_new: standing == Standing::New })
+        border.leaves(worth, draw).then_some((worth, standing))
     }
 
     /// A number from 0 to below 1 (xorshift, Marsaglia 2003).

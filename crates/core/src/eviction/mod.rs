@@ -10,11 +10,12 @@
 //! ```
 //!
 //! What holds: a key is there with its value or absent, never anything else, as a field is removed only if it holds what was
-//! looked at, and a key with a name of its own whole; no request waits for it; and all that is kept of it in the server is who
+//! looked at, and a key with a name of its own whole; a set or hash in parts goes with all of these; no request waits for it; and all that is kept of it in the server is who
 //! evicts, and what was asked for, for whoever evicts next.
 
 mod chooser;
 mod cold_fields;
+mod cold_parts;
 mod evictor;
 mod governor;
 mod server_memory;

@@ -96,7 +96,7 @@ impl Spot {
     }
 
     /// The frame that lies there; none in a handmade hash, where the same bytes are a value.
-    fn frame(&self) -> Option<Frame<'_>> {
+    pub(super) fn frame(&self) -> Option<Frame<'_>> {
         match &self.found {
             Found::Field { stored, .. } if self.packing().is_none() => Frame::decode(stored).ok(),
             _ => None,

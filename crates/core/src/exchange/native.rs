@@ -15,7 +15,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Key, decode};
-use crate::exchange::retire::retire_spill;
+use crate::exchange::retire::{abandon, retire_spill};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};
@@ -349,6 +349,9 @@ impl Delete {
                 let has_expired = Frame::decode(stored).is_ok_and(|frame| frame.expired(env.now_ms));
                 self.deleted += i64::from(!has_expired);
                 retire(&mut commands, key, Some(field));
+                if let (Some(place), Ok(frame)) = (key.bucket(), Frame::decode(stored)) {
+                    abandon(place, &frame, env);
+                }
             }
         }
         Ok(commands)

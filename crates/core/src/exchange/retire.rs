@@ -1,8 +1,12 @@
-//! Spilled values that nothing points to any more.
+//! Spilled values, and parts, that nothing points to any more.
 
+use crate::exchange::Env;
 use crate::exchange::key::{Key, Spot};
 use crate::exchange::script::CompareAndSet;
+use crate::frame::{Body, Frame};
 use crate::layout::{Place, spill_name};
+use crate::placement::name::PartName;
+use crate::record::part_name;
 
 /// How long a spilled value that nothing points to any more is still readable, for a reader that was told
 /// of it just before; after that the server removes it.
@@ -23,5 +27,19 @@ pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64
 pub(super) fn retire(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
     if let (Some(place), Some(nonce)) = (spot.bucket(), spot.spill()) {
         retire_spill(writes, place, nonce, &key.logical);
+    }
+}
+
+/// Tells the sweep of the parts that a place points to by this frame, if it does: it is about to point to something else.
+pub(crate) fn abandon(place: &Place, frame: &Frame<'_>, env: &Env<'_>) {
+    if let Body::Parts { nonce, .. } = frame.body {
+        env.stats.sweep().abandoned.note(part_name(place.origin, nonce, PartName::Owner));
+    }
+}
+
+/// The same of all places of a key that is about to be written, or removed.
+pub(super) fn abandon_all(key: &Key, env: &Env<'_>) {
+    for (place, frame) in key.spots().iter().filter_map(|spot| Some((spot.bucket()?, spot.frame()?))) {
+        abandon(place, &frame, env);
     }
 }

@@ -7,7 +7,7 @@ use crate::codec::Effort;
 use crate::collection::CollectionKind;
 use crate::collection::parts::Header;
 use crate::exchange::key::{Key, Spot};
-use crate::exchange::retire::retire;
+use crate::exchange::retire::{abandon_all, retire};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure, native_collection, transfer};
 use crate::layout::Place;
@@ -55,9 +55,8 @@ fn encode_in_place_of<'r>(
     );
     if let Some(place) = place.filter(|place| !place.kind.is_raw()) {
         let stats = env.stats.namespace(place.namespace);
-        let stored = writes.beside.first().unwrap_or(&writes.main);
-        stats.count_encoded(value.len(), stored.value_len());
-        if writes.is_spilled() {
+        stats.count_encoded(value.len(), writes.value_len());
+        if writes.is_spilled() && !writes.is_in_parts() {
             stats.count_spill();
         }
         if place.kind.is_field() {
@@ -183,6 +182,7 @@ pub(crate) fn check_all(writes: &mut CompareAndSet, keys: &[Key], now_ms: i64) {
 /// The error reply, where another type would come to lie under a folded key.
 pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Key, held: &Held) -> Result<(), String> {
     let (here, elsewhere) = key.spots().split_first().ok_or_else(|| failure(&key.logical, "it has no place"))?;
+    abandon_all(key, env);
     match held {
         Held::Nothing => plan_removal(writes, key, here),
         Held::Unread(_) => return Err(failure(&key.logical, "its value was not read")),

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::exchange::key::Key;
-use crate::exchange::retire::retire;
+use crate::exchange::retire::{abandon_all, retire};
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
 use crate::frame;
@@ -154,6 +154,7 @@ fn plan(
         Transfer::Parts { to, stored, owner } => {
             env.note_expiry(to, unread.expires_at_ms);
             retire_others(writes, key);
+            abandon_all(key, env);
             // In one step: the sweep takes parts for nobody's where this names a key that doesn't point to them.
             writes.write(&[b"SET", owner, &key.logical]);
             writes.write(&[b"HSET", &to.physical, &to.field, stored]);

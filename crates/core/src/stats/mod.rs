@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::cache::Cache;
 use crate::layout::NamespaceIndex;
 
+mod abandoned;
 mod commands;
 mod contents;
 mod counter;
@@ -20,6 +21,7 @@ mod replicas;
 mod sweep;
 mod traffic;
 
+pub use abandoned::Abandoned;
 pub use commands::{CommandCounts, CommandEnd, CommandStats, CommandWay};
 pub use contents::Contents;
 pub use counter::Counter;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Expiring, LargeBuckets};
+use super::{Abandoned, Expiring, LargeBuckets};
 
 /// What a sweep has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,8 @@ impl std::ops::AddAssign for Swept {
 pub struct SweepState {
     /// Buckets that are due to be looked through.
     pub expiring: Expiring,
+    /// What may have become nobody's.
+    pub abandoned: Abandoned,
     /// Buckets that are larger than any should be.
     pub large_buckets: LargeBuckets,
     fields: AtomicU64,

@@ -16,10 +16,11 @@ mod removal;
 
 use crate::cluster::Redirect;
 use crate::exchange::{CompareAndSet, Env, RETIRE_MS, in_calls};
-use crate::frame::Frame;
+use crate::frame::{Body, Frame};
 use crate::layout::{Layout, NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::notify::{Event, Notices};
-use crate::record::NOBODY;
+use crate::placement::name::{Head, PartName};
+use crate::record::{NOBODY, part_name};
 use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
@@ -131,6 +132,17 @@ impl Sweep {
         let mut sweep = Self::over(None);
         sweep.suspects =
             buckets.iter().map(|(namespace, name)| Suspect::Bucket(BucketWalk::new(*namespace, name))).collect();
+        sweep
+    }
+
+    /// A sweep that looks whether these names, each of which says whose parts are, are still anybody's.
+    pub fn of_parts(owners: &[Vec<u8>]) -> Self {
+        let mut sweep = Self::over(None);
+        for name in owners {
+            if let Some((nonce, _)) = Head::decode(name).and_then(|head| PartName::decode(head.rest)) {
+                sweep.suspect_part(nonce, name);
+            }
+        }
         sweep
     }
 
@@ -305,6 +317,9 @@ impl Sweep {
                 swept.expired += 1;
                 let found = Field { namespace, bucket: name, field, stored };
                 self.expired.push(found.removal(frame, Event::Expired, self.notices, env));
+                if let (Body::Parts { nonce, .. }, Some(origin)) = (&frame.body, Layout::origin_of(name)) {
+                    env.stats.sweep().abandoned.note(part_name(origin, *nonce, PartName::Owner));
+                }
                 continue;
             }
             next_expiry = next_expiry.into_iter().chain(frame.ok().and_then(|frame| frame.expires_at_ms)).min();

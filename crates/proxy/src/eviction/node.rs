@@ -32,8 +32,14 @@ const SHARES: [(u64, f32); 3] = [(50, 0.5), (100, 0.25), (400, 0.125)];
 const MOST_LOOKS: usize = 8;
 const MOST_LOOKS_ABOVE: usize = 24;
 
+/// What is chosen to leave may be more than is to be freed by such a part of that.
+const SLACK: u64 = 4;
+
 /// Bytes that a look frees, before it is known.
 const USUAL_FREED: f64 = 256.0;
+
+/// Keys that are looked at in a batch at least: the ones that are worth the least are found among some.
+const LEAST_KEYS: f64 = 32.0;
 
 /// After so many batches by which nothing left, most likely nothing may: the server is left alone in between.
 const FRUITLESS: u32 = 64;
@@ -94,8 +100,9 @@ struct Keeper {
     /// The layout that the hands go by.
     layout: Revision,
     started: Instant,
-    /// About what a look frees.
+    /// About what a look frees, and how many keys it comes by.
     freed_by_look: f64,
+    keys_by_look: f64,
     freed: u64,
     evicted_by_server: Option<u64>,
     warned: Option<Instant>,
@@ -117,6 +124,7 @@ impl Keeper {
             layout: Revision::default(),
             started: Instant::now(),
             freed_by_look: USUAL_FREED,
+            keys_by_look: LEAST_KEYS,
             freed: 0,
             evicted_by_server: None,
             warned: None,
@@ -193,18 +201,29 @@ impl Keeper {
             SHARES.iter().find(|(part, _)| is_above && above >= mark / part).map_or(USUAL_SHARE, |(_, share)| *share);
         let most = if is_above { MOST_LOOKS_ABOVE } else { MOST_LOOKS };
         #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few")]
-        let looks = ((order.free_bytes as f64 / self.freed_by_look.max(1.0)).min(1e6) as usize + 1).min(most);
-        let (batch, memory) = self.look_on(looks, share).await?;
+        let looks = {
+            let for_bytes = order.free_bytes as f64 / self.freed_by_look.max(1.0);
+            let for_keys = LEAST_KEYS / self.keys_by_look.max(1.0);
+            (for_bytes.max(for_keys).min(1e6) as usize + 1).min(most)
+        };
+        let (batch, memory) = self.look_on(looks, share, (order.free_bytes, counted)).await?;
         #[expect(clippy::cast_precision_loss, reason = "a mean")]
-        let freed_by_look = batch.freed_bytes as f64 / looks as f64;
+        let [freed_by_look, keys_by_look] =
+            [batch.freed_bytes, batch.looked_at].map(|count| count as f64 / looks as f64);
         self.freed_by_look += (freed_by_look - self.freed_by_look) / 8.0;
+        self.keys_by_look += (keys_by_look - self.keys_by_look) / 8.0;
         self.freed += batch.freed_bytes;
         self.fruitless = if batch.freed_bytes > 0 { 0 } else { self.fruitless.saturating_add(1) };
         Ok(memory)
     }
 
-    /// The next hand goes on by so many looks.
-    async fn look_on(&mut self, looks: usize, share: f32) -> Result<(Batch, ServerMemory), Broken> {
+    /// The next hand goes on by so many looks. So many bytes were to be freed when the server counted so many.
+    async fn look_on(
+        &mut self,
+        looks: usize,
+        share: f32,
+        (free_bytes, counted): (u64, u64),
+    ) -> Result<(Batch, ServerMemory), Broken> {
         let count = self.databases.len();
         if count == 0 {
             // Keys may have come since it was asked which databases have some.
@@ -230,7 +249,10 @@ impl Keeper {
         let looks = hand.evictor.look(looks, share, &mut commands);
         let mut replies = hand.errand.request(&commands, removals + 1 + looks).await?;
         let memory = read_memory(&replies.remove(removals))?;
-        let batch = hand.errand.with_env(|env| hand.evictor.handle_replies(&replies, &cache, env));
+        // What was chosen before has left by now.
+        let wanted = free_bytes.saturating_add(memory.counted).saturating_sub(counted);
+        let wanted = wanted.saturating_add(wanted / SLACK);
+        let batch = hand.errand.with_env(|env| hand.evictor.handle_replies(&replies, wanted, &cache, env));
         Ok((batch.map_err(Broken::Server)?, memory))
     }
 
@@ -287,7 +309,7 @@ impl Keeper {
         }
         self.count_by_server().await?;
         if !self.databases.is_empty() {
-            self.look_on(IDLE_LOOKS, 0.0).await?;
+            self.look_on(IDLE_LOOKS, 0.0, (0, 0)).await?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use keyfold_core::layout::Layout;
 use keyfold_proxy::{Config, start};
 use keyfold_testkit::{Binary, Server, Value, Wire, found};
 
-use super::stage::{Stage, address, commands, config_for, eventually, serve};
+use super::stage::{Stage, address, call, commands, config_for, eventually, serve};
 
 /// A bucket of `user:0` to `user:999`, and what its name begins with.
 const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 1000 }\n";
@@ -182,5 +182,37 @@ fn a_large_bucket_is_read_in_pieces_and_named() {
         assert_eq!(gone, Value::Integer(1));
         client.call(&[b"SET", b"user:1", b"alive"]).unwrap();
         eventually("it is small again", || info(&mut client, "keyfold_large_bucket_0:").is_empty());
+    }
+}
+
+/// Sets in parts leave these behind in one step. They are looked for at once, though no walk comes by.
+#[test]
+fn parts_of_what_has_gone_are_removed_without_a_walk() {
+    const TAGS: &str = "[[namespace]]\nkeys = \"tags:{id:int}\"\ntype = \"set\"\nbucket = { span = 16 }\n";
+    let members: Vec<String> = (0..300).map(|number| format!("member{number}")).collect();
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let mut config = config_for(&server);
+        config.layout = Layout::parse_file(TAGS).unwrap().into();
+        config.sweep.pause = NEVER;
+        let stage = Stage { proxy: serve(&server, config), server };
+        let (mut client, mut direct) = (stage.connect(), stage.server.connect().unwrap());
+        for id in 0..6 {
+            assert_eq!(call(&mut client, &format!("SADD tags:{id} {}", members.join(" "))), ":300\r\n");
+        }
+        let parts = |direct: &mut Wire| direct.ask(&[b"KEYS", b"~*|*"]).unwrap().elements().unwrap().len();
+        let of_one = parts(&mut direct) / 6;
+        assert!(of_one > 3);
+        for (request, answer) in [
+            ("DEL tags:0", ":1\r\n"),
+            ("PEXPIRE tags:1 300", ":1\r\n"),
+            ("RENAME tags:2 tags:3", "+OK\r\n"),
+            ("SINTERSTORE tags:4 tags:5 none", ":0\r\n"),
+        ] {
+            assert_eq!(call(&mut client, request), answer, "{request}, {}", binary.name());
+        }
+        eventually("four of six are gone", || parts(&mut direct) == 2 * of_one);
+        assert_eq!(call(&mut client, "SCARD tags:3"), ":300\r\n");
+        assert_eq!(call(&mut client, "SCARD tags:5"), ":300\r\n");
     }
 }

@@ -4,8 +4,8 @@ use keyfold_testkit::found;
 use keyfold_testkit::random::Random;
 
 use super::values::assert_clean;
-use super::{MB, cached, send_all, words};
-use crate::stage::reaches;
+use super::{MB, cached, counted, send_all, words};
+use crate::stage::{call, reaches};
 
 const LAYOUT: &str = r#"
     [[namespace]]
@@ -18,6 +18,14 @@ const LAYOUT: &str = r#"
     type = "hash"
     bucket = { count = 256 }
     value_limit = 64
+"#;
+
+/// Sets, few of which a bucket has, as they lie in parts.
+const LARGE: &str = r#"
+    [[namespace]]
+    keys = "tags:{id:int}"
+    type = "set"
+    bucket = { span = 8 }
 "#;
 
 /// Keys of each type: more than there is room for.
@@ -72,5 +80,36 @@ fn one_that_was_evicted_is_gone_with_all_its_members() {
     // A burst into so small a cache may have the server evict whole buckets before keyfold gets to it.
     if stage.proxy.cache().by_server() == 0 {
         assert_clean(&stage);
+    }
+}
+
+/// What a large one takes counts, and is free again at once: no more of them leave than have to.
+#[test]
+fn large_ones_leave_with_their_parts_and_no_more_than_have_to() {
+    const SETS: u64 = 3000;
+    for binary in found() {
+        let stage = cached(&binary, LARGE, 12 * MB);
+        let mut wire = stage.connect();
+        let mut above = 0;
+        for id in 0..SETS {
+            let members: Vec<String> = (0..300).map(|member| format!("member{id}:{member}")).collect();
+            assert_eq!(call(&mut wire, &format!("SADD tags:{id} {}", members.join(" "))), ":300\r\n", "{id}");
+            above = above.max(counted(&stage.server).saturating_sub(stage.mark));
+        }
+        assert!(above < MB, "{}: {above} bytes above the mark", binary.name());
+        let taken = counted(&stage.server) - stage.empty;
+        assert!(taken > 10 * MB, "{}: {taken} bytes of 12 MiB are left", binary.name());
+        let before = stage.evicted();
+        let counts = send_all(&mut wire, (0..SETS).map(|id| words(&format!("SCARD tags:{id}"))));
+        assert!(counts.iter().all(|count| [&b":0\r\n"[..], b":300\r\n"].contains(&count.as_slice())));
+        let left = counts.iter().filter(|count| *count == b":300\r\n").count() as u64;
+        // One may leave while it is counted.
+        let evicted = before..=stage.evicted();
+        assert!(left > 1000 && evicted.contains(&(SETS - left)), "{left} are left, {evicted:?} have gone");
+        stage.assert_server_kept_out();
+        // The names that say whose parts are.
+        let mut direct = stage.server.connect().unwrap();
+        let owners = direct.ask(&[b"KEYS", format!("~*|{}", "?".repeat(16)).as_bytes()]).unwrap();
+        assert!(owners.elements().unwrap().len() as u64 <= left, "parts go with their set");
     }
 }
