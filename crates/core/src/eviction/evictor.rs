@@ -494,16 +494,10 @@ impl Evictor {
                 let Some(parts) = ColdParts::of(&found, nonce, (bytes, is_new), self.notices, env) else { return };
                 Chosen::Parts(parts)
             }
-            Body::Spill { .. } => Chosen::Other(leaves(
-                found.removal(&frame, Event::Evicted, self.notices, env),
-                Why::Cold { is_new },
-                bytes,
-            )),
-            _ if self.notices.is_some() => Chosen::Other(leaves(
-                found.removal(&frame, Event::Evicted, self.notices, env),
-                Why::Cold { is_new },
-                bytes,
-            )),
+            _ if self.notices.is_some() || matches!(frame.body, Body::Spill { .. }) => {
+                let removal = found.removal(&frame, Event::Evicted, self.notices, env);
+                Chosen::Other(leaves(removal, Why::Cold { is_new }, bytes))
+            }
             _ => Chosen::Field { namespace, bucket: bucket.to_vec(), field: field.to_vec(), stored: stored.to_vec() },
         };
         self.candidates.push(Candidate { worth, key, standing, bytes, what });

@@ -2,7 +2,7 @@
 //! sample of the server's keys, what the keys and values in them would take by a sample of these.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 
@@ -70,9 +70,12 @@ impl Savings {
         };
         let mut survey = Survey::new(model.clone()).over(Some(layout.clone()));
         let walk = KeyScan { max_ops, sample: NonZero::new(SAMPLE), sample_every: 0 };
+        // A server shows some names twice while its table of keys shrinks, as it does once most keys lie in buckets.
+        let mut met = HashSet::new();
         let walked = walk.run(nodes.servers(), &databases, &mut |page| {
             let keys = page.keys.iter().filter(|one| !one.key.starts_with(ADMINISTRATION_PREFIX));
-            keys.for_each(|one| survey.observe(page.database, one));
+            let new = keys.filter(|one| met.insert((page.database, one.key.clone())));
+            new.for_each(|one| survey.observe(page.database, one));
             ControlFlow::Continue(())
         });
         if let scan::End::Lost(error) = walked.end {
