@@ -91,9 +91,7 @@ fn a_dump_has_the_families_numbers_and_advice_of_the_live_walk() {
             let chosen = |family: &Value| family["fold"]["chosen"]["bytes"].as_f64();
             match (chosen(one), chosen(other)) {
                 (Some(live), Some(read)) => {
-                    let codec = |family: &Value| family["fold"]["codec"]["name"].clone();
-                    let within = if codec(one) == codec(other) { 0.15 } else { 0.5 };
-                    assert!((read / live - 1.0).abs() < within, "{name}: {template} {} {}", one["fold"], other["fold"]);
+                    assert!((read / live - 1.0).abs() < 0.15, "{name}: {template} {} {}", one["fold"], other["fold"]);
                 }
                 (live, read) => assert_eq!(live, read, "{name}: {template}"),
             }
