@@ -62,7 +62,7 @@ impl ColdFields {
 
     /// Appends the command that makes the server know the script of [`Self::send`]; it has one reply.
     pub(super) fn send_load(wire: &mut Vec<u8>) {
-        write_command(wire, &[b"SCRIPT", b"LOAD", EVICT.source.as_bytes()]);
+        EVICT.send_load(wire);
     }
 }
 

@@ -91,7 +91,7 @@ impl ColdParts {
 
     /// Appends the command that makes the server know the script of [`Self::send`]; it has one reply.
     pub(super) fn send_load(wire: &mut Vec<u8>) {
-        write_command(wire, &[b"SCRIPT", b"LOAD", EVICT.source.as_bytes()]);
+        EVICT.send_load(wire);
     }
 
     /// What came of it, by the integer that answers; the sweep is told of what stays behind.

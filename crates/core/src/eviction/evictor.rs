@@ -20,10 +20,8 @@ use crate::cache::{BucketHash, Cache, KeyHash, Standing};
 use crate::cluster::Redirect;
 use crate::exchange::{CompareAndSet, Env, in_calls};
 use crate::frame::{Body, Frame};
-use crate::layout::{Evict, Evictable, Layout, NAMES_PATTERN, NamespaceIndex, Physical};
+use crate::layout::{Evict, Evictable, NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::notify::{Event, Notices};
-use crate::placement::name::PartName;
-use crate::record::part_name;
 use crate::resp::{Reply, write_command};
 use crate::sweep::Field;
 use crate::walk::{BucketWalk, KeyWalk};
@@ -461,9 +459,6 @@ impl Evictor {
         if frame.expired(env.now_ms) {
             let removal = found.removal(&frame, Event::Expired, self.notices, env);
             self.leaving.push(leaves(removal, Why::Expired, bytes));
-            if let (Body::Parts { nonce, .. }, Some(origin)) = (&frame.body, Layout::origin_of(bucket)) {
-                env.stats.sweep().abandoned.note(part_name(origin, *nonce, PartName::Owner));
-            }
             return;
         }
         let bytes = match frame.body {

@@ -262,7 +262,7 @@ fn growing(key: &Key, place: &Place, held: &Held, env: &mut Env<'_>) -> (Vec<u8>
     let (fresh, pointer) = fresh_spill(key, place, entry.and_then(|entry| entry.expires_at_ms), env);
     let mut script = pointing(key, place, &pointer, &fresh, env.now_ms);
     script.check(&[b"EXISTS", &fresh], Some(b"1"));
-    key.spots().iter().for_each(|spot| retire(&mut script, key, spot));
+    key.spots().iter().for_each(|spot| retire(&mut script, key, spot, env));
     let before = entry.map(|entry| [b"SET".to_vec(), fresh.clone(), entry.value.clone()]);
     (fresh, before, script)
 }

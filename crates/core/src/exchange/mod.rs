@@ -81,6 +81,7 @@ pub use parts::{
 pub(crate) use parts::{send_drain, send_fill};
 pub(crate) use parts_attempt::PartsAttempt;
 pub(crate) use reply_kind::{Refusal, ReplyKind};
+pub(crate) use retire::abandon;
 pub use retire::{RETIRE_MS, goes_at_once};
 pub(crate) use script::{CompareAndSet, Script, SharedCall, SharedScript, in_calls};
 pub(crate) use store::{encode, types_in};

@@ -350,7 +350,7 @@ impl Delete {
                 self.deleted += i64::from(!has_expired);
                 retire(&mut commands, key, Some(field));
                 if let (Some(place), Ok(frame)) = (key.bucket(), Frame::decode(stored)) {
-                    abandon(place, &frame, env);
+                    abandon(place.origin, &frame, env);
                 }
             }
         }

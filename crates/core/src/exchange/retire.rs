@@ -5,7 +5,7 @@ use crate::exchange::key::{Key, Spot};
 use crate::exchange::script::CompareAndSet;
 use crate::frame::{Body, Frame};
 use crate::layout::{Place, spill_name};
-use crate::placement::name::PartName;
+use crate::placement::name::{Origin, PartName};
 use crate::record::part_name;
 
 /// How long a spilled value that nothing points to any more is still readable, for a reader that was told
@@ -23,23 +23,19 @@ pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64
     writes.write(&[b"PEXPIRE", &spill_name(place.origin, nonce, key), RETIRE_MS]);
 }
 
-/// Retires the spilled value that a spot's stored value points to, where it does.
-pub(super) fn retire(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
-    if let (Some(place), Some(nonce)) = (spot.bucket(), spot.spill()) {
-        retire_spill(writes, place, nonce, &key.logical);
+/// Retires what a spot's stored value points to: the spilled value, where it does, and parts, which the sweep is told of.
+pub(super) fn retire(writes: &mut CompareAndSet, key: &Key, spot: &Spot, env: &Env<'_>) {
+    let (Some(place), Some(frame)) = (spot.bucket(), spot.frame()) else { return };
+    match frame.body {
+        Body::Spill { nonce, .. } => retire_spill(writes, place, nonce, &key.logical),
+        _ => abandon(place.origin, &frame, env),
     }
 }
 
-/// Tells the sweep of the parts that a place points to by this frame, if it does: it is about to point to something else.
-pub(crate) fn abandon(place: &Place, frame: &Frame<'_>, env: &Env<'_>) {
+/// Tells the sweep of the parts that a field of a bucket of this origin points to by this frame, if it does: it is about to point to
+/// something else.
+pub(crate) fn abandon(origin: Origin, frame: &Frame<'_>, env: &Env<'_>) {
     if let Body::Parts { nonce, .. } = frame.body {
-        env.stats.sweep().abandoned.note(part_name(place.origin, nonce, PartName::Owner));
-    }
-}
-
-/// The same of all places of a key that is about to be written, or removed.
-pub(super) fn abandon_all(key: &Key, env: &Env<'_>) {
-    for (place, frame) in key.spots().iter().filter_map(|spot| Some((spot.bucket()?, spot.frame()?))) {
-        abandon(place, &frame, env);
+        env.stats.sweep().abandoned.note(part_name(origin, nonce, PartName::Owner));
     }
 }

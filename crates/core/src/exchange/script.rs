@@ -22,6 +22,11 @@ pub(crate) struct Script {
 }
 
 impl Script {
+    /// Appends the command that makes the server know it; it has one reply.
+    pub(crate) fn send_load(&self, wire: &mut Vec<u8>) {
+        write_command(wire, &[b"SCRIPT", b"LOAD", self.source.as_bytes()]);
+    }
+
     #[cfg(test)]
     pub(crate) fn assert_sha(&self) {
         use sha1::Digest;
@@ -252,7 +257,7 @@ impl CompareAndSet {
 
     /// Appends the command that makes the server know the script of [`Self::send_each`]; it has one reply.
     pub(crate) fn send_load_each(wire: &mut Vec<u8>) {
-        write_command(wire, &[b"SCRIPT", b"LOAD", EACH.source.as_bytes()]);
+        EACH.send_load(wire);
     }
 
     /// Declares a key of a check or a write that isn't its second argument.

@@ -7,7 +7,7 @@ use crate::codec::Effort;
 use crate::collection::CollectionKind;
 use crate::collection::parts::Header;
 use crate::exchange::key::{Key, Spot};
-use crate::exchange::retire::{abandon_all, retire};
+use crate::exchange::retire::retire;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure, native_collection, transfer};
 use crate::layout::Place;
@@ -118,11 +118,11 @@ pub(crate) fn plan_writes(
         };
         match held {
             Held::Unread(unread) if unread.origin == *logical && transfer::lies_in_former_parts(key) => {}
-            Held::Unread(_) => plan_removals(&mut writes, key, &key.spots()[1..]),
+            Held::Unread(_) => plan_removals(&mut writes, key, &key.spots()[1..], env),
             Held::String(entry) if let Some((place, stored)) = with_another_expiry(key, entry) => {
                 env.note_expiry(place, entry.expires_at_ms);
                 writes.write(&[b"HSET", &place.physical, &place.field, &stored]);
-                plan_removals(&mut writes, key, &key.spots()[1..]);
+                plan_removals(&mut writes, key, &key.spots()[1..], env);
             }
             held => plan_write(env, &mut writes, key, held)?,
         }
@@ -182,9 +182,8 @@ pub(crate) fn check_all(writes: &mut CompareAndSet, keys: &[Key], now_ms: i64) {
 /// The error reply, where another type would come to lie under a folded key.
 pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Key, held: &Held) -> Result<(), String> {
     let (here, elsewhere) = key.spots().split_first().ok_or_else(|| failure(&key.logical, "it has no place"))?;
-    abandon_all(key, env);
     match held {
-        Held::Nothing => plan_removal(writes, key, here),
+        Held::Nothing => plan_removal(writes, key, here, env),
         Held::Unread(_) => return Err(failure(&key.logical, "its value was not read")),
         Held::String(Entry { value, expires_at_ms }) => {
             if let Some(place) = here.place.as_ref().filter(|place| !place.kind.is_string()) {
@@ -192,7 +191,7 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
             }
             add_writes(writes, &encode(env, here.place.as_ref(), &key.logical, value, *expires_at_ms));
             // Last: a server out of memory lets a script go on that has written anything, as a new expiry is.
-            retire(writes, key, here);
+            retire(writes, key, here, env);
         }
         Held::Collection(Collected { collection, expires_at_ms }) => match &here.place {
             None => native_collection::write(writes, &key.logical, collection, *expires_at_ms, env)?,
@@ -201,7 +200,7 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
                 let before = key.spots().iter().find_map(Spot::header);
                 let record = encode_in_place_of(before, env, Some(place), &key.logical, &packed, expires_at_ms);
                 add_writes(writes, &record);
-                retire(writes, key, here);
+                retire(writes, key, here, env);
             }
             Some(place) => {
                 return Err(other_type(env, place, &key.logical, collection.kind().name().as_bytes()));
@@ -215,7 +214,7 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
             return Err(other_type(env, place, &key.logical, kind));
         }
     }
-    plan_removals(writes, key, elsewhere);
+    plan_removals(writes, key, elsewhere, env);
     Ok(())
 }
 
@@ -227,18 +226,18 @@ fn with_another_expiry<'k>(key: &'k Key, entry: &Entry) -> Option<(&'k Place, Ve
     Some((here.bucket().filter(|_| is_unchanged)?, here.stored_with_expiry(entry.expires_at_ms)?))
 }
 
-fn plan_removals(writes: &mut CompareAndSet, key: &Key, spots: &[Spot]) {
+fn plan_removals(writes: &mut CompareAndSet, key: &Key, spots: &[Spot], env: &Env<'_>) {
     for spot in spots {
-        plan_removal(writes, key, spot);
+        plan_removal(writes, key, spot, env);
     }
 }
 
 /// Takes away what lies in a spot, the spilled value included.
-fn plan_removal(writes: &mut CompareAndSet, key: &Key, spot: &Spot) {
+fn plan_removal(writes: &mut CompareAndSet, key: &Key, spot: &Spot, env: &Env<'_>) {
     if !spot.is_stored() {
         return;
     }
-    retire(writes, key, spot);
+    retire(writes, key, spot, env);
     match spot.bucket() {
         Some(place) => writes.write(&[b"HDEL", &place.physical, &place.field]),
         None => writes.write(&[b"UNLINK", spot.physical(&key.logical)]),

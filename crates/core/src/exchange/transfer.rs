@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::exchange::key::Key;
-use crate::exchange::retire::{abandon_all, retire};
+use crate::exchange::retire::retire;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
 use crate::frame;
@@ -146,15 +146,14 @@ fn plan(
             env.note_expiry(to, unread.expires_at_ms);
             let mut pointer = Vec::new();
             frame::encode_spill(nonce, *slot, unread.expires_at_ms, &mut pointer);
-            retire_others(writes, key);
+            retire_others(writes, key, env);
             take(writes, from, &name, is_kept);
             set_expiry(writes, &name, None);
             writes.write(&[b"HSET", &to.physical, &to.field, &pointer]);
         }
         Transfer::Parts { to, stored, owner } => {
             env.note_expiry(to, unread.expires_at_ms);
-            retire_others(writes, key);
-            abandon_all(key, env);
+            retire_others(writes, key, env);
             // In one step: the sweep takes parts for nobody's where this names a key that doesn't point to them.
             writes.write(&[b"SET", owner, &key.logical]);
             writes.write(&[b"HSET", &to.physical, &to.field, stored]);
@@ -167,9 +166,9 @@ fn plan(
 }
 
 /// Retires what the key's own field pointed to before.
-fn retire_others(writes: &mut CompareAndSet, key: &Key) {
+fn retire_others(writes: &mut CompareAndSet, key: &Key, env: &Env<'_>) {
     if let Some(here) = key.spots().first() {
-        retire(writes, key, here);
+        retire(writes, key, here, env);
     }
 }
 

@@ -16,11 +16,11 @@ mod removal;
 
 use crate::cluster::Redirect;
 use crate::exchange::{CompareAndSet, Env, RETIRE_MS, in_calls};
-use crate::frame::{Body, Frame};
+use crate::frame::Frame;
 use crate::layout::{Layout, NAMES_PATTERN, NamespaceIndex, Physical};
 use crate::notify::{Event, Notices};
 use crate::placement::name::{Head, PartName};
-use crate::record::{NOBODY, part_name};
+use crate::record::NOBODY;
 use crate::resp::{Reply, write_command};
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
@@ -317,9 +317,6 @@ impl Sweep {
                 swept.expired += 1;
                 let found = Field { namespace, bucket: name, field, stored };
                 self.expired.push(found.removal(frame, Event::Expired, self.notices, env));
-                if let (Body::Parts { nonce, .. }, Some(origin)) = (&frame.body, Layout::origin_of(name)) {
-                    env.stats.sweep().abandoned.note(part_name(origin, *nonce, PartName::Owner));
-                }
                 continue;
             }
             next_expiry = next_expiry.into_iter().chain(frame.ok().and_then(|frame| frame.expires_at_ms)).min();

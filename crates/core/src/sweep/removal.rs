@@ -1,6 +1,6 @@
 //! Removing a field of a bucket that nobody asked to remove: it has expired, or memory is short.
 
-use crate::exchange::{CompareAndSet, Env};
+use crate::exchange::{CompareAndSet, Env, abandon};
 use crate::frame::{Body, Frame};
 use crate::layout::{Layout, NamespaceIndex, spill_name};
 use crate::notify::{Event, Notices};
@@ -15,8 +15,8 @@ pub(crate) struct Field<'a> {
 }
 
 impl Field<'_> {
-    /// Removes it, and the spilled value that it points to, if it still holds what was read, which is this frame. Where that
-    /// is because it has expired, it has by the server's clock too.
+    /// Removes it, and the spilled value that it points to, if it still holds what was read, which is this frame; parts are looked
+    /// at once it has gone. Where that is because it has expired, it has by the server's clock too.
     pub(crate) fn removal(
         &self,
         frame: &Frame<'_>,
@@ -34,6 +34,9 @@ impl Field<'_> {
         removal.write(&[b"HDEL", bucket, field]);
         if let Some(spilled) = self.spilled(frame, env) {
             removal.write(&[b"UNLINK", &spilled]);
+        }
+        if let Some(origin) = Layout::origin_of(bucket) {
+            abandon(origin, frame, env);
         }
         if let Some(notices) = notices
             && let Some(key) = env.layout.key_of(namespace, bucket, field)

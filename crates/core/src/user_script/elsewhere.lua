@@ -15,13 +15,7 @@ local function elsewhere(key, spots, kind)
     if spot[1] == 'field' or spot[1] == 'theirs' then return real.pcall('HGET', spot[2], spot[3]) or false end
     return real.pcall('GET', spot[2]) or false
   end
-  -- The nonce of the spilled value that a frame points to, whether a codec wrote that, and whether it is no value but parts.
-  local function pointed(stored)
-    local tag = string.byte(stored)
-    if not tag or tag < 8 or tag > 10 then return nil end
-    local from = tag == 8 and 2 or tag == 9 and 7 or 10
-    return string.sub(stored, from, from + 7), #stored == from + 8, #stored > from + 8
-  end
+  --@pointed
   -- When a frame expires: the part of the tag that says how, and the bytes that do.
   local function expiry_of(frame)
     local part = string.byte(frame) % 4

@@ -8,11 +8,11 @@ local function is_out_of_reach(key, kind, bucket, field, head)
   if kind ~= 'field' or string.byte(head, 2) ~= 123 then return false end
   if is_on_its_way == nil then is_on_its_way = type(real.pcall('EXISTS', head .. '<', head .. '>')) == 'table' end
   local stored = is_on_its_way and real.pcall('HGET', bucket, field)
-  local tag = type(stored) == 'string' and string.byte(stored)
-  if not tag or tag < 8 or tag > 10 then return false end
-  local from = tag == 8 and 2 or tag == 9 and 7 or 10
+  if type(stored) ~= 'string' then return false end
+  --@pointed
+  local nonce, _, is_in_parts = pointed(stored)
   -- Of parts some are here and some there until all have come.
-  if #stored > from + 8 then return true end
+  if not nonce or is_in_parts then return is_in_parts or false end
   --@numerals
-  return real.pcall('EXISTS', spill_name(head, key, string.sub(stored, from, from + 7))) ~= 1
+  return real.pcall('EXISTS', spill_name(head, key, nonce)) ~= 1
 end

@@ -104,6 +104,7 @@ fn expand(text: &str, left_out: &[&str], program: &mut String) {
         "parts" => include_str!("../exchange/parts/parts.lua").replace("call('TIME')", "field_call('TIME')"),
         "members" => include_str!("members.lua").to_owned(),
         "elsewhere" => include_str!("elsewhere.lua").to_owned(),
+        "pointed" => include_str!("pointed.lua").to_owned(),
         "out_of_reach" => include_str!("out_of_reach.lua").to_owned(),
         "numerals" => include_str!("numerals.lua").to_owned(),
         "ordinary" => include_str!("ordinary.lua").to_owned(),

@@ -21,13 +21,12 @@ while from <= size and not unsure do
 end
 -- With the last of its fields the key has gone.
 if not entries[1] then key_expiry = nil end
-local has_changed = false
 for word = at + 5, unsure and 0 or words, (what == 'REMOVE' or what == 'COUNT') and 1 or 2 do
   local name = argv[word]
   local entry = by_name[name]
   if what == 'REMOVE' then
     if entry then
-      entry.value, by_name[name], done, has_changed = nil, nil, done + 1, true
+      entry.value, by_name[name], done, changed = nil, nil, done + 1, true
     end
   elseif what == 'COUNT' then
     local old = entry and integer_of(entry.value) or not entry and 0
@@ -38,17 +37,17 @@ for word = at + 5, unsure and 0 or words, (what == 'REMOVE' or what == 'COUNT') 
       entry = {name = name}
       entries[#entries + 1], by_name[name] = entry, entry
     end
-    entry.value, done, has_changed = integer_text(sum), sum, true
+    entry.value, done, changed = integer_text(sum), sum, true
     break
   elseif not entry then
     entry = {name = name, value = argv[word + 1]}
     entries[#entries + 1], by_name[name] = entry, entry
-    done, has_changed = done + 1, true
+    done, changed = done + 1, true
   elseif what == 'ADD' then
-    entry.value, entry.expires_at, has_changed = argv[word + 1], nil, true
+    entry.value, entry.expires_at, changed = argv[word + 1], nil, true
   end
 end
-if has_changed and not unsure then
+if changed and not unsure then
   local any, all, last, out = false, true, 0, {''}
   for _, entry in ipairs(entries) do
     if entry.value then
@@ -68,8 +67,7 @@ if has_changed and not unsure then
     else
       out[1] = passes and 'D' or any and 'C' or 'B'
     end
-    value, expiry, changed = out[2] and table.concat(out) or nil, passes and struct.pack('>I5', since) or key_expiry, true
     -- A list of nothing is no hash.
-    if not out[2] then value = false end
+    value, expiry = out[2] ~= nil and table.concat(out), passes and struct.pack('>I5', since) or key_expiry
   end
 end
