@@ -25,20 +25,18 @@ pub(crate) struct Predecessor {
 
 /// Asks the keyfold that listens at `path` for its sockets; none where nobody does.
 pub(crate) fn ask(path: &Path, sockets: &mut Sockets) -> Result<Option<Predecessor>, TakeoverError> {
-    let asking = |source| TakeoverError::Asking { path: path.to_owned(), source };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(asking)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| TakeoverError::Asking { path: path.to_owned(), source })?;
     let asked = runtime.block_on(async {
-        let stream = match timeout(ANSWER_WITHIN, UnixStream::connect(path)).await {
-            Err(_) => return Err(TakeoverError::Silent { path: path.to_owned() }),
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) if is_nobody(&error) => return Ok(None),
-            Ok(Err(error)) => return Err(asking(error)),
+        let asked = match begin(path).await {
+            // It ended just then: nobody listens any more, or another does.
+            Err(TakeoverError::Asking { source, .. }) if has_ended(&source) => begin(path).await,
+            asked => asked,
         };
-        let (theirs, own) = (stream.peer_cred().map_err(asking)?.uid(), rustix::process::geteuid().as_raw());
-        if theirs != own {
-            return Err(TakeoverError::Stranger { path: path.to_owned(), theirs, own });
-        }
-        let who = take(&stream, path, sockets).await?;
+        let Some((stream, word)) = asked? else { return Ok(None) };
+        let who = take(word, &stream, path, sockets).await?;
         Ok(Some((stream, who)))
     })?;
     Ok(asked.map(|(stream, who)| Predecessor { runtime, stream, who, path: path.to_owned() }))
@@ -49,11 +47,34 @@ fn is_nobody(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-async fn take(stream: &UnixStream, path: &Path, sockets: &mut Sockets) -> Result<Keyfold, TakeoverError> {
+/// Whether who listened has ended with the connection.
+fn has_ended(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof)
+}
+
+/// Connects to the keyfold that listens there and asks it, with the first word that it says; none where nobody listens.
+async fn begin(path: &Path) -> Result<Option<(UnixStream, Word)>, TakeoverError> {
+    let asking = |source| TakeoverError::Asking { path: path.to_owned(), source };
+    let stream = match timeout(ANSWER_WITHIN, UnixStream::connect(path)).await {
+        Err(_) => return Err(TakeoverError::Silent { path: path.to_owned() }),
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) if is_nobody(&error) => return Ok(None),
+        Ok(Err(error)) => return Err(asking(error)),
+    };
+    let (theirs, own) = (stream.peer_cred().map_err(asking)?.uid(), rustix::process::geteuid().as_raw());
+    if theirs != own {
+        return Err(TakeoverError::Stranger { path: path.to_owned(), theirs, own });
+    }
+    say(&stream, &Word::Asks(Keyfold::own()), None).await.map_err(asking)?;
+    let (word, _) = heard(&stream, path).await?;
+    Ok(Some((stream, word)))
+}
+
+/// Takes the sockets that it gives.
+async fn take(first: Word, stream: &UnixStream, path: &Path, sockets: &mut Sockets) -> Result<Keyfold, TakeoverError> {
     let asking = |source| TakeoverError::Asking { path: path.to_owned(), source };
     let foreign = |said: String| TakeoverError::Foreign { path: path.to_owned(), said };
-    say(stream, &Word::Asks(Keyfold::own()), None).await.map_err(asking)?;
-    let (who, count) = match heard(stream, path).await?.0 {
+    let (who, count) = match first {
         Word::Gives { by, sockets } if by.protocol == PROTOCOL && sockets <= MOST_SOCKETS => (by, sockets),
         Word::Gives { by, .. } => return Err(foreign(format!("it is {by}, which hands over in another way"))),
         Word::Refuses { why } => return Err(foreign(format!("it says: {}", why.escape_debug()))),
@@ -75,6 +96,10 @@ async fn heard(stream: &UnixStream, path: &Path) -> Result<(Word, Option<std::os
         Err(_) => Err(TakeoverError::Silent { path: path.to_owned() }),
         Ok(Ok(heard)) => Ok(heard),
         Ok(Err(NoWord::Io(source))) => Err(TakeoverError::Asking { path: path.to_owned(), source }),
+        Ok(Err(closed @ NoWord::Closed)) => {
+            let source = io::Error::new(io::ErrorKind::UnexpectedEof, closed.to_string());
+            Err(TakeoverError::Asking { path: path.to_owned(), source })
+        }
         Ok(Err(said)) => Err(TakeoverError::Foreign { path: path.to_owned(), said: said.to_string() }),
     }
 }

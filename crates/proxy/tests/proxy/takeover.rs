@@ -244,6 +244,18 @@ fn one_that_hangs_or_is_no_keyfold_is_told_of() {
     let error = refused(turns.config.clone());
     assert!(error.to_string().contains("is no keyfold that this one can take over from"), "{error}");
     answering.join().unwrap();
+    // One that goes as it is asked is asked again: another may listen by then.
+    let going = listener.try_clone().unwrap();
+    let going = std::thread::spawn(move || {
+        let (stream, _) = going.accept().unwrap();
+        drop(stream);
+        let (mut stream, _) = going.accept().unwrap();
+        let _ = stream.read(&mut [0; 1024]);
+        let _ = stream.write_all(b"+PONG\r\n");
+    });
+    let error = refused(turns.config.clone());
+    assert!(error.to_string().contains("is no keyfold that this one can take over from"), "{error}");
+    going.join().unwrap();
     // A file that nobody listens at any more is no hindrance.
     drop(listener);
     let keyfold = start(turns.config.clone()).unwrap();
