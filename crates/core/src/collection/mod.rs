@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`packed`] | a collection as one value, and back |
+//! | `packed_view` | such a value, looked at where it lies |
 //! | [`parts`] | a large one as many small ones |
 //! | `payload` | a collection as DUMP gives it, and RESTORE takes it |
 //! | `set` | a set |
@@ -14,12 +15,14 @@
 
 mod hash;
 pub mod packed;
+mod packed_view;
 pub mod parts;
 mod payload;
 mod set;
 mod vocabulary;
 
 pub use hash::{Field, Hash};
+pub(crate) use packed_view::PackedView;
 pub use payload::FieldExpiryForm;
 pub use set::Set;
 pub use vocabulary::{MOST_NAMES, MOST_VALUES, Vocabulary};

@@ -26,11 +26,13 @@
 //! Once all fields of a hash have expired it is gone. So the frame of one that has no expiry itself, and all of whose fields have
 //! one, expires with the last of them, like any value, and is swept; 0x44 says that this is no expiry of the key.
 
+use std::borrow::Cow;
+
 use super::{Collection, Field, Hash, Set};
 use crate::number::parse_integer;
 
-const SET: u8 = 0x40;
-const INTEGERS: u8 = 0x41;
+pub(super) const SET: u8 = 0x40;
+pub(super) const INTEGERS: u8 = 0x41;
 pub(super) const HASH: u8 = 0x42;
 pub(super) const EXPIRING_HASH: u8 = 0x43;
 pub(super) const PASSING_HASH: u8 = 0x44;
@@ -119,7 +121,10 @@ impl Collection {
         let mut reader = Reader(rest);
         match *head {
             SET => Ok(Self::Set(reader.set()?)),
-            INTEGERS => Ok(Self::Set(reader.integers()?)),
+            INTEGERS => {
+                let integers: Vec<i64> = reader.integers()?;
+                Ok(Self::Set(integers.into_iter().map(written_out).collect()))
+            }
             HASH | EXPIRING_HASH | PASSING_HASH => Ok(Self::Hash(reader.hash(*head != HASH)?)),
             other => Err(PackedError::Head(other)),
         }
@@ -136,7 +141,7 @@ fn integers_of(set: &Set) -> Option<Vec<i64>> {
 fn pack_integers(integers: &[i64], out: &mut Vec<u8>) {
     out.push(INTEGERS);
     let Some(first) = integers.first() else { return };
-    write_text(itoa::Buffer::new().format(*first).as_bytes(), out);
+    write_text(&written_out(*first), out);
     for pair in integers.windows(2) {
         write_number(pair[1].abs_diff(pair[0]), out);
     }
@@ -212,6 +217,25 @@ fn write_number(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
+/// A text out of its packed form, which is whole.
+pub(super) fn plain_text(packed: &[u8]) -> Cow<'_, [u8]> {
+    match packed {
+        [] => Cow::Borrowed(packed),
+        [0..INTEGER, text @ ..] | [LENGTH_2, _, _, text @ ..] | [LENGTH_4, _, _, _, _, text @ ..] => {
+            Cow::Borrowed(text)
+        }
+        [small @ SMALL_INTEGER..=u8::MAX, ..] => Cow::Owned(written_out(i64::from(small - SMALL_INTEGER))),
+        [_, bytes @ ..] => {
+            let sign = if bytes.first().is_none_or(|first| first & 0x80 == 0) { 0 } else { -1 };
+            Cow::Owned(written_out(bytes.iter().fold(sign, |number, byte| number << 8 | i64::from(*byte))))
+        }
+    }
+}
+
+pub(super) fn written_out(integer: i64) -> Vec<u8> {
+    itoa::Buffer::new().format(integer).as_bytes().to_vec()
+}
+
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -248,18 +272,13 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn text(&mut self) -> Result<Vec<u8>, PackedError> {
-        let number = |number: i64| itoa::Buffer::new().format(number).as_bytes().to_vec();
-        let packed = self.packed_text()?;
-        Ok(match packed[0] {
-            0..INTEGER => packed[1..].to_vec(),
-            LENGTH_2 => packed[3..].to_vec(),
-            LENGTH_4 => packed[5..].to_vec(),
-            head @ SMALL_INTEGER.. => number(i64::from(head - SMALL_INTEGER)),
-            _ => {
-                let sign = if packed[1] & 0x80 == 0 { 0 } else { -1 };
-                number(packed[1..].iter().fold(sign, |number, byte| number << 8 | i64::from(*byte)))
-            }
-        })
+        Ok(plain_text(self.packed_text()?).into_owned())
+    }
+
+    /// All texts that are left, as they stand.
+    pub(super) fn packed_texts<T: FromIterator<&'a [u8]>>(&mut self) -> Result<T, PackedError> {
+        let next = || (!self.is_over()).then(|| self.packed_text());
+        std::iter::from_fn(next).collect()
     }
 
     /// The number that comes next, as it stands.
@@ -295,22 +314,23 @@ impl<'a> Reader<'a> {
         Ok(set)
     }
 
-    fn integers(&mut self) -> Result<Set, PackedError> {
-        let mut set = Set::default();
-        if self.is_over() {
-            return Ok(set);
-        }
-        let first = self.text()?;
-        let mut last = parse_integer(&first).ok_or(PackedError::Member)?;
-        set.insert(first);
-        while !self.is_over() {
-            last = match self.number()? {
-                0 => return Err(PackedError::Twice),
-                more => last.checked_add_unsigned(more).ok_or(PackedError::Member)?,
-            };
-            set.insert(itoa::Buffer::new().format(last).as_bytes().to_vec());
-        }
-        Ok(set)
+    /// The members of a set of integers alone, from the smallest on.
+    pub(super) fn integers<T: FromIterator<i64>>(&mut self) -> Result<T, PackedError> {
+        let mut last = None;
+        let next = || {
+            (!self.is_over()).then(|| {
+                let integer = match last {
+                    None => parse_integer(&self.text()?).ok_or(PackedError::Member)?,
+                    Some(last) => match self.number()? {
+                        0 => return Err(PackedError::Twice),
+                        more => i64::checked_add_unsigned(last, more).ok_or(PackedError::Member)?,
+                    },
+                };
+                last = Some(integer);
+                Ok(integer)
+            })
+        };
+        std::iter::from_fn(next).collect()
     }
 
     fn hash(&mut self, expires: bool) -> Result<Hash, PackedError> {

@@ -41,7 +41,9 @@ ids! {
     // Other types.
     Linsert = "linsert", Lpushx = "lpushx", Lset = "lset", Rpushx = "rpushx", Blmpop = "blmpop", Bzmpop = "bzmpop",
     Sadd = "sadd", Srem = "srem", Srandmember = "srandmember", Hset = "hset", Hmset = "hmset", Hsetnx = "hsetnx",
-    Hdel = "hdel", Hincrby = "hincrby", Hrandfield = "hrandfield",
+    Hdel = "hdel", Hincrby = "hincrby", Hrandfield = "hrandfield", Scard = "scard", Sismember = "sismember",
+    Smismember = "smismember", Smembers = "smembers", Hlen = "hlen", Hget = "hget", Hmget = "hmget",
+    Hgetall = "hgetall", Hexists = "hexists", Hstrlen = "hstrlen",
     Hscan = "hscan", Sscan = "sscan", Zscan = "zscan", XgroupSetid = "xgroup|setid", Xsetid = "xsetid", Xread = "xread", Xreadgroup = "xreadgroup",
     // The keyspace.
     Scan = "scan", Keys = "keys", Dbsize = "dbsize", Randomkey = "randomkey", Flushall = "flushall",

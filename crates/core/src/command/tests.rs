@@ -249,7 +249,7 @@ fn a_subcommand_has_an_id_of_its_own_or_its_containers() {
         ("SCRIPT KILL", Id::ScriptKill),
         ("SCRIPT LOAD x", Id::ScriptLoad),
         ("SCRIPT SHOW x", Id::Other),
-        ("HGET k f", Id::Other),
+        ("LPUSH k v", Id::Other),
     ] {
         assert_eq!(id(request), expected, "{request}");
     }

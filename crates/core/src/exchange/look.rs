@@ -4,14 +4,19 @@
 //! help, a [`Work`] goes on from the same reply: the field isn't read a second time, because what the client has sent behind
 //! this command may have changed it by then.
 
+use std::borrow::Cow;
+
 use smallvec::SmallVec;
 
+use crate::collection::PackedView;
+use crate::command::Id;
 use crate::exchange::key::{decode, unpack};
 use crate::exchange::native::KeyBytes;
 use crate::exchange::reply_kind::Refusal;
 use crate::exchange::{Effect, Env, Io, Step, Work, failure};
 use crate::frame::{Body, Frame};
 use crate::layout::{NamespaceIndex, Place};
+use crate::members::glance;
 use crate::record::physical_read;
 use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::string::{Call, Entry, Held, Run, Space, Unread, WhyUnread, finish};
@@ -20,6 +25,7 @@ use crate::string::{Call, Entry, Held, Run, Space, Unread, WhyUnread, finish};
 #[derive(Debug)]
 pub(crate) struct Look {
     args: SmallVec<[KeyBytes; 2]>,
+    id: Id,
     run: Run,
     namespace: NamespaceIndex,
     protocol: Protocol,
@@ -34,10 +40,16 @@ impl Look {
     }
 
     /// Sends HGET; it has one reply. The key is the first argument.
-    pub(crate) fn start(run: Run, args: &[&[u8]], place: &Place, protocol: Protocol, wire: &mut Vec<u8>) -> Self {
+    pub(crate) fn start(
+        (id, run): (Id, Run),
+        args: &[&[u8]],
+        place: &Place,
+        protocol: Protocol,
+        wire: &mut Vec<u8>,
+    ) -> Self {
         write_command(wire, &physical_read(Some(place), args[1]));
         let args = args.iter().map(|arg| KeyBytes::from_slice(arg)).collect();
-        Self { args, run, namespace: place.namespace, protocol, work: None }
+        Self { args, id, run, namespace: place.namespace, protocol, work: None }
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
@@ -46,8 +58,9 @@ impl Look {
         }
         let held = match Reply::parse(reply) {
             Ok(Reply::Nil) => Held::Nothing,
-            Ok(Reply::Bulk(stored)) => match held_in_field(stored, &self.args[1], self.namespace, env) {
-                Some(held) => held,
+            Ok(Reply::Bulk(stored)) => match InField::read(stored, &self.args[1], self.namespace, env) {
+                Some(InField::Value(value, _)) if self.glance(&value, env, io) => return Step::Done(Effect::None),
+                Some(found) => found.held(&self.args[1], self.namespace, env),
                 None => return self.work_out(reply, env, io),
             },
             _ => return Refusal::of(reply).end(io),
@@ -58,6 +71,16 @@ impl Look {
         }
         io.answer.truncate(before);
         self.work_out(reply, env, io)
+    }
+
+    /// Answers from a collection as it is packed; false where it has to be taken apart.
+    fn glance(&self, value: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> bool {
+        if env.layout.namespace(self.namespace).collection().is_none() {
+            return false;
+        }
+        let args: SmallVec<[&[u8]; 4]> = self.args.iter().map(SmallVec::as_slice).collect();
+        let view = PackedView::of(value);
+        view.is_some_and(|view| glance(self.id, &args, &view, &mut Answer::new(io.answer, self.protocol)))
     }
 
     /// Answers by what the key holds; false where that takes the server's help.
@@ -84,33 +107,58 @@ impl Look {
 
 /// What a key holds by what is stored in its field; none where its value lies elsewhere.
 pub(super) fn held_in_field(stored: &[u8], key: &[u8], namespace: NamespaceIndex, env: &Env<'_>) -> Option<Held> {
-    let collection = env.layout.namespace(namespace).collection();
-    let unread = |expires_at_ms, why: &str| {
-        let why = WhyUnread::Undecodable(failure(key, why));
-        Held::Unread(Unread { origin: key.to_vec(), expires_at_ms, collection, why })
-    };
-    let frame = match Frame::decode(stored) {
-        Ok(Frame { body: Body::Spill { .. } | Body::Parts { .. }, .. }) => return None,
-        Ok(frame) => frame,
-        Err(error) => return Some(unread(None, &error.to_string())),
-    };
-    let expires_at_ms = frame.expires_at_ms;
-    env.note_read_until(key, expires_at_ms);
-    let value = match decode(env, namespace, key, &frame, None) {
-        Ok(Some(value)) => value,
-        Ok(None) => return Some(Held::Nothing),
-        Err(why) => return Some(unread(expires_at_ms, &why)),
-    };
-    let Some(kind) = collection else {
-        return Some(Held::String(Entry { value: value.into_owned(), expires_at_ms }));
-    };
-    Some(match unpack(kind, &value, expires_at_ms) {
-        Ok(collected) => {
-            env.note_read_until(key, collected.next_member_expiry(env.now_ms));
-            Held::Collection(collected)
+    InField::read(stored, key, namespace, env).map(|found| found.held(key, namespace, env))
+}
+
+/// What lies in a key's field.
+enum InField<'s> {
+    /// Its value, a collection's packed, and when the frame around it expires.
+    Value(Cow<'s, [u8]>, Option<i64>),
+    /// Nothing that is the key's any more.
+    Nothing,
+    /// What can't be decoded, and why.
+    Unreadable(Option<i64>, String),
+}
+
+impl<'s> InField<'s> {
+    /// Decodes what is stored; none where the value lies elsewhere.
+    fn read(stored: &'s [u8], key: &[u8], namespace: NamespaceIndex, env: &Env<'_>) -> Option<Self> {
+        let frame = match Frame::decode(stored) {
+            Ok(Frame { body: Body::Spill { .. } | Body::Parts { .. }, .. }) => return None,
+            Ok(frame) => frame,
+            Err(error) => return Some(Self::Unreadable(None, error.to_string())),
+        };
+        let expires_at_ms = frame.expires_at_ms;
+        env.note_read_until(key, expires_at_ms);
+        Some(match decode(env, namespace, key, &frame, None) {
+            Ok(Some(value)) => Self::Value(value, expires_at_ms),
+            Ok(None) => Self::Nothing,
+            Err(why) => Self::Unreadable(expires_at_ms, why),
+        })
+    }
+
+    /// What the key holds by that.
+    fn held(self, key: &[u8], namespace: NamespaceIndex, env: &Env<'_>) -> Held {
+        let collection = env.layout.namespace(namespace).collection();
+        let unread = |expires_at_ms, why: &str| {
+            let why = WhyUnread::Undecodable(failure(key, why));
+            Held::Unread(Unread { origin: key.to_vec(), expires_at_ms, collection, why })
+        };
+        match (self, collection) {
+            (Self::Nothing, _) => Held::Nothing,
+            (Self::Unreadable(expires_at_ms, why), _) => unread(expires_at_ms, &why),
+            (Self::Value(value, expires_at_ms), None) => {
+                Held::String(Entry { value: value.into_owned(), expires_at_ms })
+            }
+            (Self::Value(value, expires_at_ms), Some(kind)) => match unpack(kind, &value, expires_at_ms) {
+                Ok(collected) => {
+                    env.note_read_until(key, collected.next_member_expiry(env.now_ms));
+                    Held::Collection(collected)
+                }
+                Err(why) => unread(expires_at_ms, &why),
+            },
         }
-        Err(why) => unread(expires_at_ms, &why),
-    })
+    }
 }
 
 #[cfg(test)]
@@ -135,7 +183,7 @@ mod tests {
             let (mut wire, mut answer) = (Vec::new(), Vec::new());
             let args: [&[u8]; 2] = [name.as_bytes(), b"n:15"];
             let run = string::lookup(name.as_bytes()).unwrap();
-            let mut look = Look::start(run, &args, &place, Protocol::Resp2, &mut wire);
+            let mut look = Look::start((Id::Other, run), &args, &place, Protocol::Resp2, &mut wire);
             wire.clear();
             let reply = [format!("${}\r\n", stored.len()).as_bytes(), &stored, b"\r\n"].concat();
             let io = &mut Io { wire: &mut wire, answer: &mut answer };

@@ -342,7 +342,7 @@ impl Session {
             return sent(UnderWay::FieldWrite(Box::new(write)), 1, Hold::SameKeys);
         }
         if !command.writes && Look::may_take(place) {
-            let look = Look::start(run, args, place, protocol, io.wire);
+            let look = Look::start((command.id, run), args, place, protocol, io.wire);
             return sent(UnderWay::Look(Box::new(look)), 1, Hold::Nothing);
         }
         let (work, replies) = Work::start(run, args, only_key(args, place), protocol, env, io.wire);
