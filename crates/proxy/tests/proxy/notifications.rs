@@ -237,3 +237,23 @@ fn where_keyfold_may_not_publish_it_writes_all_the_same() {
     assert_eq!(call(&mut wire, "EVAL return(redis.call('INCR',KEYS[1])) 1 user:1"), ":7\r\n");
     assert_eq!(call(&mut wire, "GET user:1"), "$1\r\n7\r\n");
 }
+
+/// The header of a set in parts counts what its parts have.
+#[test]
+fn where_keyfold_may_not_publish_sets_in_parts_stay_whole() {
+    let server = start_server(&[]);
+    let layout = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 16 }\n";
+    let proxy = proxy_before(&server, layout);
+    let (mut wire, mut direct) = (Wire::connect(address(&proxy)).unwrap(), server.connect().unwrap());
+    assert_eq!(call(&mut wire, "CONFIG SET notify-keyspace-events KEA"), "+OK\r\n");
+    assert_eq!(call(&mut direct, "ACL SETUSER default resetchannels"), "+OK\r\n");
+    let members = |from: u32| (from..from + 300).map(|number| format!("member{number}")).collect::<Vec<_>>().join(" ");
+    assert_eq!(call(&mut wire, &format!("SADD tags:1 {}", members(0))), ":300\r\n");
+    for count in 1..=300 {
+        assert_eq!(call(&mut wire, &format!("SADD tags:1 more{count}")), ":1\r\n");
+    }
+    assert_eq!(call(&mut wire, "SREM tags:1 member5 more7"), ":2\r\n");
+    assert_eq!(call(&mut wire, "SCARD tags:1"), ":598\r\n");
+    let all = wire.ask(&[b"SMEMBERS", b"tags:1"]).unwrap();
+    assert_eq!(all.elements().unwrap().len(), 598);
+}

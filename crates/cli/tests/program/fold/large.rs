@@ -5,6 +5,9 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use keyfold_core::collection::parts::Header;
+use keyfold_core::frame::{Body, Frame};
+use keyfold_core::layout::Layout;
 use keyfold_testkit::random::Random;
 use keyfold_testkit::{Server, Subject, Value, Wire, found};
 
@@ -383,5 +386,69 @@ fn what_goes_half_way_is_gone_with_all_that_belongs_to_it() {
     while said(&mut client, "DBSIZE") != ":2\\r\\n" {
         assert!(since.elapsed() < Duration::from_secs(60), "{}", said(&mut client, "DBSIZE"));
         thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// The calls of a command that a server has had.
+fn calls(direct: &mut Wire, command: &str) -> u64 {
+    let stats = said(direct, "INFO commandstats");
+    let line = stats
+        .split("\\r\\n")
+        .find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls="))?.split(',').next());
+    line.map_or(0, |calls| calls.parse().unwrap())
+}
+
+/// However many there are, and of whichever class.
+#[test]
+fn each_part_is_read_once_on_the_way_out_of_them() {
+    on_every_server(&[], |stage| {
+        let mut direct = stage.connect();
+        for first in (0..20_000).step_by(1000) {
+            let fields: Vec<String> = (first..first + 1000).map(|field| format!("field{field} {field}")).collect();
+            said(&mut direct, &format!("HSET sess:1 {}", fields.join(" ")));
+        }
+        stage.fold(LAYOUT, &[]).assert_code(0);
+        let parts = said(&mut direct, "KEYS ~*|*t*").matches("$").count() as u64 - 1;
+        assert!(parts > 150, "{parts}");
+        let before = calls(&mut direct, "hgetall");
+        stage.unfold(&["--clean"]).assert_code(0);
+        assert_eq!(said(&mut direct, "HLEN sess:1"), ":20000\\r\\n");
+        let read = calls(&mut direct, "hgetall") - before;
+        assert!((parts..parts + parts / 10 + 20).contains(&read), "{read} reads of {parts} parts");
+    });
+}
+
+/// A header that says more or fewer members than there are, as no keyfold leaves it.
+#[test]
+fn what_is_damaged_stays_and_is_named() {
+    for more in [5, -300] {
+        let Some(stage) = Stage::newest(&[]) else { return };
+        let mut direct = stage.connect();
+        let members: Vec<String> = (0..3000).map(|number| format!("member-{number}")).collect();
+        said(&mut direct, &format!("SADD tags:1 {}", members.join(" ")));
+        stage.fold(LAYOUT, &[]).assert_code(0);
+        let layout = Layout::parse_file(LAYOUT).unwrap();
+        let place = layout.locate(b"tags:1").place().unwrap();
+        let stored = direct.ask(&[b"HGET", &place.physical, &place.field]).unwrap().bytes().unwrap().to_vec();
+        let Body::Parts { header, .. } = Frame::decode(&stored).unwrap().body else { panic!("it lies in parts") };
+        let mut changed = Header::decode(header).unwrap();
+        let count = &mut changed.classes[1].count;
+        *count = count.checked_add_signed(more).unwrap();
+        let damaged = [&stored[..stored.len() - header.len()], &changed.encode()].concat();
+        assert_eq!(direct.ask(&[b"HSET", &place.physical, &place.field, &damaged]).unwrap(), Value::Integer(0));
+        stage.unfold(&[]).assert_code(1).assert_says("tags:1").assert_says("is not what its header says");
+        // Whatever was moved before it was seen: no member is given up.
+        let mut found = BTreeSet::new();
+        for name in direct.ask(&[b"KEYS", b"~*|*"]).unwrap().elements().unwrap() {
+            let name = name.bytes().unwrap();
+            let command: &[u8] = match said(&mut direct, &format!("TYPE {}", String::from_utf8_lossy(name))).as_str() {
+                "+set\\r\\n" => b"SMEMBERS",
+                "+hash\\r\\n" => b"HKEYS",
+                _ => continue,
+            };
+            let all = direct.ask(&[command, name]).unwrap();
+            found.extend(all.elements().unwrap().iter().map(|member| member.bytes().unwrap().to_vec()));
+        }
+        assert_eq!(found.len(), 3000, "{more}");
     }
 }

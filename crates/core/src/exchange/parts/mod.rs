@@ -42,10 +42,10 @@ pub(crate) use call::{Asker, PartsCall};
 /// A collection in parts that has more members is not worked on as a whole.
 const MOST_MEMBERS: u64 = 1 << 20;
 
-const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"4556eef6031b6c12e75e98d06000b1a2fc4cd969" };
+const SCRIPT: Script = Script { source: include_str!("parts.lua"), sha: b"41a73682b128fb7bbbb011bfb20421a851e0b756" };
 
 /// What calls begin with behind the number of words, as [`write_command`](crate::resp::write_command) writes it.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n4556eef6031b6c12e75e98d06000b1a2fc4cd969\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n41a73682b128fb7bbbb011bfb20421a851e0b756\r\n";
 
 /// How many words follow that in all calls on one field that may be joined: how many keys there are, the key, and what
 /// [`begin`] writes behind it.

@@ -422,23 +422,32 @@ local function by_directories()
     return remainder.count
   end
 
-  -- Brings so many members and some more from their parts to the remainder, from this place in the first directory on; where it goes on,
-  -- and how many are left.
+  -- Brings so many members and some more from their parts to the remainder, from this place on in the directory of the first class that has
+  -- any; where it goes on, and how many are left.
   local function fill(most, position)
     if not remainder then with_remainder() end
     local brought = 0
     for _, of in ipairs({integers, texts, outliers}) do
-      local directory = of.count > 0 and call('GET', of.directory) or ''
+      local directory, from = of.count > 0 and call('GET', of.directory) or '', position
       for index = position, #directory - 1 do
         local depth = string.byte(directory, index + 1)
         local part = part_name(of, depth, index)
         local all = index < 2 ^ depth and (is_hash and all_of or names_of)(of, part) or {}
         if #all > 0 then
+          local count = #all / (is_hash and 2 or 1)
+          -- Members that the header doesn't know of would be given up with the directory.
+          local has_more = count > of.count
+          if count == of.count then
+            for behind = index + 1, #directory - 1 do
+              local deep = string.byte(directory, behind + 1)
+              has_more = has_more or behind < 2 ^ deep and size_of(of, part_name(of, deep, behind)) > 0
+            end
+          end
+          if has_more then return damaged end
           local failed = redis.pcall(is_hash and 'HSET' or 'SADD', remainder.name, unpack(all))
           if type(failed) == 'table' then return failed end
           turn(fills)
           call('DEL', part)
-          local count = #all / (is_hash and 2 or 1)
           of.count, brought = of.count - count, brought + count
           if of.count == 0 then
             call('DEL', of.directory)
@@ -449,9 +458,10 @@ local function by_directories()
           end
         end
       end
-      -- What is left in parts that were joined behind this place is come to by the next round.
+      -- What is left in parts that were joined behind this place is come to by the next round, unless they all were empty in this one.
+      if of.count > 0 and from == 0 and brought == 0 then return damaged end
       if of.count > 0 then return {0, total() - remainder.count} end
-      position = 0
+      if directory ~= '' then position = 0 end
     end
     turn(fills)
     return {0, 0}
@@ -713,7 +723,8 @@ local function tell(what, answer)
   if type(answer) == 'table' and type(answer[1]) == 'table' and answer[1].ok == '~' then answer = answer[2] end
   if type(answer) == 'table' then answer = not answer.ok and not answer.err and #answer or false end
   if not answer or answer == 0 and not (is_hash and what == 'ADD') then return end
-  for index = told_first, told_last, 2 do call('PUBLISH', argv[index], argv[index + 1]) end
+  -- That it may not be published changes nothing about what was written.
+  for index = told_first, told_last, 2 do redis.pcall('PUBLISH', argv[index], argv[index + 1]) end
 end
 
 local answers, stopped, word = {}, false, 10
