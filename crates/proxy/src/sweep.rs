@@ -272,7 +272,8 @@ impl Remover {
     async fn remove_due(&mut self) -> Result<(), Broken> {
         loop {
             let due = self.asking.with_env(|env| env.stats.sweep().expiring.take_due(env.now_ms, BUCKETS_AT_ONCE));
-            let abandoned = self.asking.with_env(|env| env.stats.sweep().abandoned.take(BUCKETS_AT_ONCE));
+            let abandoned =
+                self.asking.with_env(|env| env.stats.sweep().abandoned.take_due(env.now_ms, BUCKETS_AT_ONCE));
             if due.is_empty() && abandoned.is_empty() {
                 return Ok(());
             }
@@ -280,7 +281,7 @@ impl Remover {
             for (node, due) in self.by_node(due, |(_, bucket)| bucket) {
                 broken = self.look_through(node, || Sweep::of_buckets(&due)).await.and(broken);
             }
-            for (node, owners) in self.by_node(abandoned, |owner| owner) {
+            for (node, owners) in self.by_node(abandoned, |parts| &parts.owner) {
                 broken = self.look_through(node, || Sweep::of_parts(&owners)).await.and(broken);
             }
             broken?;

@@ -21,7 +21,7 @@ mod replicas;
 mod sweep;
 mod traffic;
 
-pub use abandoned::Abandoned;
+pub use abandoned::{Abandoned, NotedParts};
 pub use commands::{CommandCounts, CommandEnd, CommandStats, CommandWay};
 pub use contents::Contents;
 pub use counter::Counter;

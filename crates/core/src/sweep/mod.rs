@@ -22,6 +22,7 @@ use crate::notify::{Event, Notices};
 use crate::placement::name::{Head, PartName};
 use crate::record::NOBODY;
 use crate::resp::{Reply, write_command};
+use crate::stats::NotedParts;
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
 pub use count::ContentsCount;
@@ -81,12 +82,11 @@ pub struct Sweep {
     /// None where only some buckets are looked through.
     names: Option<KeyWalk>,
     suspects: Vec<Suspect>,
-    /// What removes expired fields, and says that parts are nobody's: each with its checks.
-    expired: Vec<CompareAndSet>,
-    /// Commands that retire orphans.
-    orphans: Vec<Vec<u8>>,
-    /// Those that retire what says which orphans there are, once all of these are carried out.
-    last: Vec<Vec<u8>>,
+    /// What removes expired fields, says that parts are nobody's, and retires orphans: each with its checks, as by now it may be another
+    /// server that is asked.
+    removals: Vec<CompareAndSet>,
+    /// What retires what says which orphans there are, once all of these are carried out.
+    last: Vec<CompareAndSet>,
     /// No call of the script reaches two slots.
     by_slot: bool,
     sent: Sent,
@@ -109,8 +109,7 @@ impl Sweep {
         Self {
             names,
             suspects: Vec::new(),
-            expired: Vec::new(),
-            orphans: Vec::new(),
+            removals: Vec::new(),
             last: Vec::new(),
             by_slot: false,
             sent: Sent::Removals,
@@ -136,11 +135,13 @@ impl Sweep {
     }
 
     /// A sweep that looks whether these names, each of which says whose parts are, are still anybody's.
-    pub fn of_parts(owners: &[Vec<u8>]) -> Self {
+    pub fn of_parts(noted: &[NotedParts]) -> Self {
         let mut sweep = Self::over(None);
-        for name in owners {
-            if let Some((nonce, _)) = Head::decode(name).and_then(|head| PartName::decode(head.rest)) {
-                sweep.suspect_part(nonce, name);
+        for NotedParts { owner, looks } in noted {
+            if let Some((nonce, _)) = Head::decode(owner).and_then(|head| PartName::decode(head.rest))
+                && let Some(origin) = Layout::origin_of(owner)
+            {
+                sweep.suspects.push(Suspect::Parts(OrphanParts::new(nonce, origin, owner).noted(*looks)));
             }
         }
         sweep
@@ -165,7 +166,7 @@ impl Sweep {
 
     /// Writes the next batch of commands; how many replies they have, none at the end of the walk.
     pub fn next(&mut self, wire: &mut Vec<u8>) -> Option<usize> {
-        if !self.expired.is_empty() || !self.orphans.is_empty() || !self.last.is_empty() {
+        if !self.removals.is_empty() || !self.last.is_empty() {
             return Some(self.send_removals(wire));
         }
         if !self.suspects.is_empty() {
@@ -192,22 +193,15 @@ impl Sweep {
     }
 
     fn send_removals(&mut self, wire: &mut Vec<u8>) -> usize {
-        let (expired, mut orphans) = (std::mem::take(&mut self.expired), std::mem::take(&mut self.orphans));
-        if expired.is_empty() && orphans.is_empty() {
-            orphans = std::mem::take(&mut self.last);
+        let mut removals = std::mem::take(&mut self.removals);
+        if removals.is_empty() {
+            removals = std::mem::take(&mut self.last);
         }
         self.sent = Sent::Removals;
-        let mut replies = orphans.len();
-        wire.extend(orphans.iter().flatten());
-        if !expired.is_empty() {
-            CompareAndSet::send_load_each(wire);
-            replies += 1;
-        }
-        for groups in in_calls(expired, REMOVALS_AT_ONCE, self.by_slot, CompareAndSet::slot) {
-            CompareAndSet::send_each(&groups, wire);
-            replies += 1;
-        }
-        replies
+        CompareAndSet::send_load_each(wire);
+        let calls = in_calls(removals, REMOVALS_AT_ONCE, self.by_slot, CompareAndSet::slot);
+        calls.iter().for_each(|groups| CompareAndSet::send_each(groups, wire));
+        calls.len() + 1
     }
 
     /// Takes the replies to the last batch, in RESP2; what was looked at and found by it.
@@ -275,7 +269,13 @@ impl Sweep {
                 env.stats.sweep().large_buckets.note(*namespace, name, fields, LARGE_BUCKET_FIELDS);
             }
             (Suspect::Size { .. }, _) => {}
-            (Suspect::Spill { nonce, name, .. }, reply) => self.take_owner(*nonce, name, reply, env),
+            (Suspect::Spill { nonce, name, physical, field }, reply) => {
+                self.swept.fields += 1;
+                if !points_to(reply.bytes(), *nonce) {
+                    self.swept.orphans += 1;
+                    self.removals.push(retirement(name, (b"HGET", &[physical, field]), reply.bytes()));
+                }
+            }
             (Suspect::Parts(parts), Reply::Bulk(NOBODY)) => self.suspects.push(Suspect::OrphanParts(parts.clone())),
             // Without that key they can't be judged.
             (Suspect::Parts(parts), reply) => {
@@ -289,14 +289,16 @@ impl Sweep {
                 self.swept.fields += 1;
                 let seen = reply.bytes();
                 if !points_to(seen, parts.nonce()) {
-                    self.expired.push(parts.disown(physical, field, seen));
+                    self.removals.push(parts.disown(physical, field, seen));
                     self.suspects.push(Suspect::OrphanParts(parts.clone()));
+                } else if let Some(looks) = parts.looks() {
+                    env.stats.sweep().abandoned.look_again(parts.owner_name(), looks, env.now_ms);
                 }
             }
             (Suspect::OrphanParts(parts), reply) => {
                 self.swept.orphans += 1;
-                let Removals { parts, last } = parts.removals(reply, env);
-                self.orphans.extend(parts);
+                let Removals { parts, last } = parts.removals(reply);
+                self.removals.extend(parts);
                 self.last.extend(last);
             }
         }
@@ -316,7 +318,7 @@ impl Sweep {
             {
                 swept.expired += 1;
                 let found = Field { namespace, bucket: name, field, stored };
-                self.expired.push(found.removal(frame, Event::Expired, self.notices, env));
+                self.removals.push(found.removal(frame, Event::Expired, self.notices, env));
                 continue;
             }
             next_expiry = next_expiry.into_iter().chain(frame.ok().and_then(|frame| frame.expires_at_ms)).min();
@@ -340,29 +342,16 @@ impl Sweep {
             }
         }
     }
-
-    fn take_owner(&mut self, nonce: u64, name: &[u8], reply: Reply<'_>, env: &Env<'_>) {
-        self.swept.fields += 1;
-        if !points_to(reply.bytes(), nonce) {
-            self.swept.orphans += 1;
-            self.orphans.push(retirement(name, env));
-        }
-    }
 }
 
-/// PEXPIRE with NX, where the server has none of it.
-const EXPIRE_ONCE: &[u8] =
-    b"if redis.call('PTTL', KEYS[1]) == -1 then return redis.call('PEXPIRE', KEYS[1], ARGV[1]) end return 0";
-
-/// What has a key go that nothing points to: in some seconds, for readers that were pointed to it just before. Who is told again
-/// meanwhile keeps its time: walks may follow each other faster than that.
-fn retirement(name: &[u8], env: &Env<'_>) -> Vec<u8> {
-    let mut command = Vec::new();
-    match env.server.major() {
-        0..7 => write_command(&mut command, &[b"EVAL", EXPIRE_ONCE, b"1", name, RETIRE_MS]),
-        7.. => write_command(&mut command, &[b"PEXPIRE", name, RETIRE_MS, b"NX"]),
-    }
-    command
+/// What has a key go that nothing points to: in some seconds, for readers that were pointed to it just before. It does so if this is still
+/// what a read answers by which nothing does. A key that goes already keeps its time: walks may follow each other faster than that.
+fn retirement(name: &[u8], (read, of): (&[u8], &[&[u8]]), seen: Option<&[u8]>) -> CompareAndSet {
+    let mut retirement = CompareAndSet::default();
+    retirement.check(&[&[read], of].concat(), seen);
+    retirement.check(&[b"PTTL", name], Some(b"-1"));
+    retirement.write(&[b"PEXPIRE", name, RETIRE_MS]);
+    retirement
 }
 
 /// Whether what was said of a field points to what has this nonce.

@@ -8,7 +8,7 @@
 //! removal that was cut off is taken up again.
 
 use crate::collection::parts::{Class, Directory};
-use crate::exchange::{CompareAndSet, Env};
+use crate::exchange::CompareAndSet;
 use crate::layout::{Layout, Place};
 use crate::placement::name::{Head, Origin, PartName};
 use crate::record::{NOBODY, part_name};
@@ -23,11 +23,23 @@ pub(super) struct OrphanParts {
     names: Vec<Vec<u8>>,
     /// The key that they are said to be of.
     owner: Vec<u8>,
+    /// Where it was noted that they may be nobody's: how often it was looked since.
+    looks: Option<u8>,
 }
 
 impl OrphanParts {
     pub(super) fn new(nonce: u64, origin: Origin, name: &[u8]) -> Self {
-        Self { nonce, origin, names: vec![name.to_vec()], owner: Vec::new() }
+        Self { nonce, origin, names: vec![name.to_vec()], owner: Vec::new(), looks: None }
+    }
+
+    /// The same of which that was noted, and looked at so often before.
+    pub(super) fn noted(mut self, looks: u8) -> Self {
+        self.looks = Some(looks);
+        self
+    }
+
+    pub(super) fn looks(&self) -> Option<u8> {
+        self.looks
     }
 
     pub(super) fn nonce(&self) -> u64 {
@@ -46,14 +58,19 @@ impl OrphanParts {
         part_name(self.origin, self.nonce, name)
     }
 
+    /// The name that says whose they are.
+    pub(super) fn owner_name(&self) -> Vec<u8> {
+        self.name(PartName::Owner)
+    }
+
     /// Asks whose they are.
     pub(super) fn ask_owner(&self, wire: &mut Vec<u8>) {
-        write_command(wire, &[b"GET", &self.name(PartName::Owner)]);
+        write_command(wire, &[b"GET", &self.owner_name()]);
     }
 
     /// Says that they are nobody's, unless they are another key's by now, or this was written to the field that may point to them.
     pub(super) fn disown(&self, physical: &[u8], field: &[u8], seen: Option<&[u8]>) -> CompareAndSet {
-        let (mut disown, owner) = (CompareAndSet::default(), self.name(PartName::Owner));
+        let (mut disown, owner) = (CompareAndSet::default(), self.owner_name());
         disown.check(&[b"GET", &owner], Some(&self.owner));
         disown.check(&[b"HGET", physical, field], seen);
         disown.write(&[b"SET", &owner, NOBODY]);
@@ -69,11 +86,11 @@ impl OrphanParts {
     /// Asks which parts there are, and whether they are nobody's.
     pub(super) fn ask_directories(&self, wire: &mut Vec<u8>) {
         let names = Class::ALL.map(|class| self.name(PartName::Directory(class)));
-        write_command(wire, &[b"MGET", &self.name(PartName::Owner), &names[0], &names[1], &names[2]]);
+        write_command(wire, &[b"MGET", &self.owner_name(), &names[0], &names[1], &names[2]]);
     }
 
     /// What removes them all, by the answer to that; nothing where they are somebody's.
-    pub(super) fn removals(&self, reply: Reply<'_>, env: &Env<'_>) -> Removals {
+    pub(super) fn removals(&self, reply: Reply<'_>) -> Removals {
         let (mut names, mut removals) = (Vec::new(), Removals::default());
         if let Reply::Array(mut directories) = reply {
             if directories.next().and_then(Reply::bytes) != Some(NOBODY) {
@@ -89,21 +106,23 @@ impl OrphanParts {
         // A directory that can't be read leaves those that were come by.
         names.extend(self.names.iter().filter(|name| is_part(name)).cloned());
         names.push(self.name(PartName::Remainder));
-        removals.parts = names.iter().map(|name| retirement(name, env)).collect();
-        let last = Class::ALL.map(|class| self.name(PartName::Directory(class))).into_iter();
-        removals.last = last.chain([self.name(PartName::Owner)]).map(|name| retirement(&name, env)).collect();
+        let owner = self.owner_name();
+        let retirement = |name: &Vec<u8>| retirement(name, (b"GET", &[&owner]), Some(NOBODY));
+        removals.parts = names.iter().map(retirement).collect();
+        let directories = Class::ALL.map(|class| self.name(PartName::Directory(class)));
+        removals.last = directories.iter().chain([&owner]).map(retirement).collect();
         removals
     }
 }
 
-/// The commands that remove one such collection.
+/// What removes one such collection.
 #[derive(Debug, Default)]
 pub(super) struct Removals {
-    /// Those on its parts.
-    pub(super) parts: Vec<Vec<u8>>,
-    /// Those on what says that they are there: to be sent once all of these were carried out, so that what lies at another node,
-    /// as its slot moves, is found again.
-    pub(super) last: Vec<Vec<u8>>,
+    /// Its parts.
+    pub(super) parts: Vec<CompareAndSet>,
+    /// What says that they are there: once all of these were carried out, so that what lies at another node, as its slot moves, is
+    /// found again.
+    pub(super) last: Vec<CompareAndSet>,
 }
 
 fn is_part(name: &[u8]) -> bool {
