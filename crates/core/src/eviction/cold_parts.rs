@@ -1,24 +1,56 @@
 //! A set or hash that lies in parts and leaves, with all of these: memory has room again at once.
 
-use crate::collection::parts::Header;
+use super::evictor::Why;
+use crate::collection::parts::{Header, Remainder};
 use crate::exchange::{Env, Script};
 use crate::layout::{Layout, NamespaceIndex};
 use crate::notify::{Event, Notices};
 use crate::placement::name::PartName;
 use crate::record::part_name;
-use crate::resp::write_command;
+use crate::resp::{Reply, write_command};
 use crate::sweep::Field;
 
 const EVICT: Script =
-    Script { source: include_str!("evict_parts.lua"), sha: b"221e99b01f2b3835f46cfe2f13f9ada527808c64" };
+    Script { source: include_str!("evict_parts.lua"), sha: b"b18a8a6907805936e050ad3f2e91ce9b6fa3ea15" };
 
-/// So many parts are removed at once: some milliseconds of the server's time. Those of a larger one are left to the sweep.
-const MOST_PARTS: &[u8] = b"10000";
+const OUTLIER_BYTES: &str = include_str!("outlier_bytes.lua");
 
-/// What a member takes, about: a server packs short ones, and those that are too long have an entry of a table each.
+/// So many parts are removed by one call: a millisecond or two of the server's time.
+const MOST_PARTS: &[u8] = b"2000";
+
+/// What a member takes, about, as servers pack them.
 const INTEGER_BYTES: u64 = 5;
 const TEXT_BYTES: u64 = 32;
-const OUTLIER_BYTES: u64 = 192;
+
+/// What the members of one take, by its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PartsBytes {
+    /// Of those that are short.
+    pub(super) packed: usize,
+    /// There are others, or what lies in no part yet, of which the header doesn't tell it.
+    pub(super) has_more: bool,
+}
+
+impl PartsBytes {
+    pub(super) fn of(header: &[u8]) -> Self {
+        let Some(header) = Header::decode(header) else { return Self { packed: 0, has_more: false } };
+        let [integers, texts, outliers] = header.classes.map(|class| class.count);
+        let packed = integers.saturating_mul(INTEGER_BYTES).saturating_add(texts.saturating_mul(TEXT_BYTES));
+        let has_more = outliers > 0 || header.remainder != Remainder::None;
+        Self { packed: usize::try_from(packed).unwrap_or(usize::MAX), has_more }
+    }
+
+    /// Asks how much more it is, by the name that says whose parts they are; it has one reply.
+    pub(super) fn ask(owner: &[u8], wire: &mut Vec<u8>) {
+        write_command(wire, &[b"EVAL", OUTLIER_BYTES.as_bytes(), b"1", owner]);
+    }
+}
+
+/// The name that says whose the parts are that a field of this bucket points to by this nonce; none where that is none of keyfold's
+/// buckets.
+pub(super) fn owner_of(bucket: &[u8], nonce: u64) -> Option<Vec<u8>> {
+    Some(part_name(Layout::origin_of(bucket)?, nonce, PartName::Owner))
+}
 
 /// One that leaves.
 #[derive(Debug)]
@@ -32,9 +64,13 @@ pub(super) struct ColdParts {
     owner: Vec<u8>,
     /// Channels and messages: what is published.
     told: Vec<[Vec<u8>; 2]>,
-    /// About what it takes.
+    /// When it was over, if that is why.
+    expired_at_ms: Option<i64>,
+    pub(super) why: Why,
+    /// About what is left of it.
     pub(super) bytes: usize,
-    pub(super) is_new: bool,
+    /// How far in its directories it has been removed.
+    reached: u64,
 }
 
 /// What came of a call.
@@ -42,18 +78,8 @@ pub(super) struct ColdParts {
 pub(super) enum Gone {
     /// It has changed, and stays.
     Not,
-    /// With all its parts.
-    Whole,
-    /// Its parts are still there.
-    ButItsParts,
-}
-
-/// What all members take, about, by the header.
-pub(super) fn bytes_of(header: &[u8]) -> usize {
-    let Some(header) = Header::decode(header) else { return 0 };
-    let each = [INTEGER_BYTES, TEXT_BYTES, OUTLIER_BYTES];
-    let bytes = header.classes.iter().zip(each).map(|(class, bytes)| class.count.saturating_mul(bytes));
-    usize::try_from(bytes.fold(0, u64::saturating_add)).unwrap_or(usize::MAX)
+    /// So many bytes of it, about; whether that is the first of it, and whether that is all.
+    Some { bytes: usize, is_first: bool, is_all: bool },
 }
 
 impl ColdParts {
@@ -61,11 +87,13 @@ impl ColdParts {
     pub(super) fn of(
         found: &Field<'_>,
         nonce: u64,
-        (bytes, is_new): (usize, bool),
+        (why, expired_at_ms): (Why, Option<i64>),
+        bytes: usize,
         notices: Option<Notices>,
         env: &Env<'_>,
     ) -> Option<Self> {
-        let owner = part_name(Layout::origin_of(found.bucket)?, nonce, PartName::Owner);
+        let owner = owner_of(found.bucket, nonce)?;
+        let event = if why == Why::Expired { Event::Expired } else { Event::Evicted };
         let key =
             notices.and_then(|notices| Some((notices, env.layout.key_of(found.namespace, found.bucket, found.field)?)));
         Some(Self {
@@ -74,18 +102,23 @@ impl ColdParts {
             field: found.field.to_vec(),
             stored: found.stored.to_vec(),
             owner,
-            told: key.map_or_else(Vec::new, |(notices, key)| notices.messages(&key, Event::Evicted).collect()),
+            told: key.map_or_else(Vec::new, |(notices, key)| notices.messages(&key, event).collect()),
+            expired_at_ms,
+            why,
             bytes,
-            is_new,
+            reached: 0,
         })
     }
 
-    /// Appends the call that removes it; it has one reply.
+    /// Appends the call that removes it, or more of it; it has one reply.
     pub(super) fn send(&self, wire: &mut Vec<u8>) {
+        let (reached, expired_at_ms) = (self.reached.to_string(), self.expired_at_ms.map(|at| at.to_string()));
         let mut args: Vec<&[u8]> =
             vec![b"EVALSHA", EVICT.sha, b"1", &self.bucket, &self.field, &self.stored, &self.owner];
-        args.push(MOST_PARTS);
-        args.extend(self.told.iter().flatten().map(Vec::as_slice));
+        args.extend([MOST_PARTS, reached.as_bytes(), expired_at_ms.as_ref().map_or(b"-", |at| at.as_bytes())]);
+        if self.reached == 0 {
+            args.extend(self.told.iter().flatten().map(Vec::as_slice));
+        }
         write_command(wire, &args);
     }
 
@@ -94,16 +127,36 @@ impl ColdParts {
         EVICT.send_load(wire);
     }
 
-    /// What came of it, by the integer that answers; the sweep is told of what stays behind.
-    pub(super) fn gone(&self, answer: i64, env: &Env<'_>) -> Gone {
-        match answer {
-            0 => Gone::Not,
-            1 => Gone::Whole,
-            _ => {
-                env.stats.sweep().abandoned.note(self.owner.clone());
-                Gone::ButItsParts
+    /// What came of it, by what answers.
+    pub(super) fn take(&mut self, reply: Reply<'_>) -> Gone {
+        let Reply::Array(mut numbers) = reply else { return Gone::Not };
+        let mut number = || match numbers.next() {
+            Some(Reply::Integer(number)) => u64::try_from(number).ok(),
+            _ => None,
+        };
+        let (Some(reached), Some(ends)) = (number(), number()) else { return Gone::Not };
+        let (was_at, is_all) = (self.reached, reached >= ends);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "about"
+        )]
+        let bytes = match is_all {
+            true => self.bytes,
+            false => {
+                let share = reached.saturating_sub(was_at) as f64 / ends.saturating_sub(was_at).max(1) as f64;
+                (self.bytes as f64 * share) as usize
             }
-        }
+        };
+        self.reached = reached;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        Gone::Some { bytes, is_first: was_at == 0, is_all }
+    }
+
+    /// Leaves what is left of it to the sweep.
+    pub(super) fn leave(self, env: &Env<'_>) {
+        env.stats.sweep().abandoned.note(self.owner);
     }
 }
 
@@ -118,13 +171,22 @@ mod tests {
     }
 
     #[test]
-    fn what_it_takes_is_told_by_its_header() {
+    fn what_it_takes_is_told_by_its_header_as_far_as_that_says_it() {
         let mut header = Header::new(Form::Fields, 7);
-        assert_eq!(bytes_of(&header.encode()), 0);
-        header.classes = [1000, 100, 10].map(|count| ClassSize { depth: 3, count });
-        assert_eq!(bytes_of(&header.encode()), 5000 + 3200 + 1920);
-        header.classes[2].count = (1 << 40) - 1;
-        assert!(bytes_of(&header.encode()) > 1 << 47);
-        assert_eq!(bytes_of(b"no header"), 0);
+        let bytes = |header: &Header| {
+            let PartsBytes { packed, has_more } = PartsBytes::of(&header.encode());
+            (packed, has_more)
+        };
+        assert_eq!(bytes(&header), (0, false));
+        header.classes = [1000, 100, 0].map(|count| ClassSize { depth: 3, count });
+        assert_eq!(bytes(&header), (5000 + 3200, false));
+        header.classes[2].count = 1;
+        assert_eq!(bytes(&header), (5000 + 3200, true));
+        header.classes[2].count = 0;
+        header.remainder = Remainder::Drains;
+        assert!(bytes(&header).1);
+        header.classes[1].count = (1 << 40) - 1;
+        assert!(bytes(&header).0 > 1 << 44);
+        assert_eq!(PartsBytes::of(b"no header"), PartsBytes { packed: 0, has_more: false });
     }
 }

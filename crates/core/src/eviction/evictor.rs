@@ -6,15 +6,15 @@
 //!
 //! - A field is removed only if it still holds what was read, by compare-and-set, together with its spilled value.
 //! - What has expired leaves first, whatever it is worth.
-//! - A spilled value counts with what it takes, which is asked for; a set or hash in parts with what its header says of them, and all of them
-//!   leave with it.
+//! - A spilled value counts with what it takes, which is asked for; a set or hash in parts with what its header says of them, and what that
+//!   doesn't say is asked for. All of them leave with it, of a large one in several batches.
 //! - Keys that the layout keeps stay ([`Evictable`]), and so does all that keyfold keeps for itself.
 
 use std::collections::VecDeque;
 use std::mem;
 
 use super::cold_fields::ColdFields;
-use super::cold_parts::{self, ColdParts, Gone};
+use super::cold_parts::{ColdParts, Gone, PartsBytes, owner_of};
 use super::{Border, Chooser, Worth};
 use crate::cache::{BucketHash, Cache, KeyHash, Standing};
 use crate::cluster::Redirect;
@@ -54,6 +54,14 @@ enum Suspect {
         field: Vec<u8>,
         stored: Vec<u8>,
         spilled: Vec<u8>,
+    },
+    /// A field whose collection lies in parts of which its header doesn't say what they take: that is asked.
+    Parts {
+        namespace: NamespaceIndex,
+        bucket: Vec<u8>,
+        field: Vec<u8>,
+        stored: Vec<u8>,
+        owner: Vec<u8>,
     },
     /// A key that has a name of its own; of no namespace where it is plain.
     Key {
@@ -99,7 +107,7 @@ enum Chosen {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
+pub(super) enum Why {
     Expired,
     /// Worth the least; `is_new` where nothing was known of it.
     Cold {
@@ -277,6 +285,7 @@ impl Evictor {
         match suspect {
             Suspect::Bucket(walk) => walk.send(wire),
             Suspect::Spilled { spilled, .. } => write_command(wire, &[b"STRLEN", spilled]),
+            Suspect::Parts { owner, .. } => PartsBytes::ask(owner, wire),
             Suspect::Key { name, .. } => {
                 write_command(wire, &[b"MEMORY", b"USAGE", name]);
                 write_command(wire, &[b"PTTL", name]);
@@ -314,12 +323,15 @@ impl Evictor {
                 if !is_usual {
                     error.get_or_insert_with(|| String::from_utf8_lossy(text).into_owned());
                 }
+                if let Sent::Parts(parts) = sent {
+                    parts.leave(env);
+                }
                 continue;
             }
             match sent {
                 Sent::Load => {}
                 Sent::Cold(fields) => Self::count_cold(&fields, reply, &mut batch, env),
-                Sent::Parts(parts) => Self::count_parts(&parts, reply, &mut batch, env),
+                Sent::Parts(parts) => self.take_parts(parts, reply, &mut batch, env),
                 Sent::Removals(leaving) => Self::count(&leaving, reply, &mut batch, cache, env),
                 Sent::Names => self.take_names(reply, env)?,
                 Sent::Suspect(Suspect::Bucket(walk), _) => {
@@ -337,8 +349,15 @@ impl Evictor {
                         batch.looked_at += 1;
                         let taken = usize::try_from(bytes).unwrap_or(0) + spilled.len() + SPILL_BYTES;
                         let found = Field { namespace, bucket: &bucket, field: &field, stored: &stored };
-                        let bytes = taken + field.len() + stored.len() + ENTRY_BYTES;
-                        self.take_field(found, bytes, border, BucketHash::of(&bucket), cache, env);
+                        self.take_field(found, Some(taken), border, BucketHash::of(&bucket), cache, env);
+                    }
+                }
+                Sent::Suspect(Suspect::Parts { namespace, bucket, field, stored, .. }, _) => {
+                    if let Reply::Integer(bytes) = reply {
+                        batch.looked_at += 1;
+                        let found = Field { namespace, bucket: &bucket, field: &field, stored: &stored };
+                        let more = usize::try_from(bytes).unwrap_or(0);
+                        self.take_field(found, Some(more), border, BucketHash::of(&bucket), cache, env);
                     }
                 }
             }
@@ -385,14 +404,20 @@ impl Evictor {
         }
     }
 
-    /// Counts a set or hash that has left with its parts.
-    fn count_parts(parts: &ColdParts, reply: Reply<'_>, batch: &mut Batch, env: &Env<'_>) {
-        let Reply::Integer(answer) = reply else { return };
-        let gone = parts.gone(answer, env);
-        if gone != Gone::Not {
+    /// Counts what has left of a set or hash in parts; more of it leaves by the next batch.
+    fn take_parts(&mut self, mut parts: ColdParts, reply: Reply<'_>, batch: &mut Batch, env: &Env<'_>) {
+        let Gone::Some { bytes, is_first, is_all } = parts.take(reply) else { return };
+        batch.freed_bytes += bytes as u64;
+        if is_first {
             batch.evicted += 1;
-            batch.freed_bytes += if gone == Gone::Whole { parts.bytes as u64 } else { 0 };
-            env.stats.namespace(parts.namespace).count_evicted(1, u64::from(parts.is_new));
+            let stats = env.stats.namespace(parts.namespace);
+            match parts.why {
+                Why::Cold { is_new } => stats.count_evicted(1, u64::from(is_new)),
+                Why::Expired => stats.count_expired(),
+            }
+        }
+        if !is_all {
+            self.cold_parts.push(parts);
         }
     }
 
@@ -435,7 +460,7 @@ impl Evictor {
         for (field, stored) in fields {
             batch.looked_at += 1;
             let found = Field { namespace, bucket, field, stored };
-            self.take_field(found, field.len() + stored.len() + ENTRY_BYTES, border, hash, cache, env);
+            self.take_field(found, None, border, hash, cache, env);
         }
         match walk.is_over() {
             true => self.note_come_by(1, 0),
@@ -443,11 +468,11 @@ impl Evictor {
         }
     }
 
-    /// Looks at a field that takes so many bytes. One whose value is spilled is looked at again when its length is known.
+    /// Looks at a field that takes so many bytes beside its bucket, where that was asked. Where it has to be it is looked at again then.
     fn take_field(
         &mut self,
         found: Field<'_>,
-        bytes: usize,
+        beside: Option<usize>,
         border: Border,
         hash: BucketHash,
         cache: &Cache,
@@ -456,25 +481,39 @@ impl Evictor {
         let Ok(frame) = Frame::decode(found.stored) else { return };
         let Field { namespace, bucket, field, stored } = found;
         let leaves = |removal, why, bytes| Leaving { removal, namespace: Some(namespace), why, bytes };
+        let in_bucket = field.len() + stored.len() + ENTRY_BYTES;
+        let parts_bytes = match frame.body {
+            Body::Parts { header, .. } => PartsBytes::of(header),
+            _ => PartsBytes { packed: 0, has_more: false },
+        };
+        let bytes = in_bucket.saturating_add(parts_bytes.packed).saturating_add(beside.unwrap_or(0));
         if frame.expired(env.now_ms) {
-            let removal = found.removal(&frame, Event::Expired, self.notices, env);
-            self.leaving.push(leaves(removal, Why::Expired, bytes));
+            if let Body::Parts { nonce, .. } = frame.body {
+                let why = (Why::Expired, frame.expires_at_ms);
+                self.cold_parts.extend(ColdParts::of(&found, nonce, why, bytes, self.notices, env));
+            } else {
+                let removal = found.removal(&frame, Event::Expired, self.notices, env);
+                self.leaving.push(leaves(removal, Why::Expired, bytes));
+            }
             return;
         }
-        let bytes = match frame.body {
-            Body::Parts { header, .. } => bytes.saturating_add(cold_parts::bytes_of(header)),
-            _ => bytes,
-        };
-        if matches!(frame.body, Body::Spill { .. }) && bytes < SPILL_BYTES + stored.len() + field.len() {
-            let spilled = found.spilled(&frame, env);
-            self.suspects.extend(spilled.map(|spilled| Suspect::Spilled {
-                namespace,
-                bucket: bucket.to_vec(),
-                field: field.to_vec(),
-                stored: stored.to_vec(),
-                spilled,
-            }));
-            return;
+        let owned = || [bucket, field, stored].map(<[u8]>::to_vec);
+        match frame.body {
+            Body::Spill { .. } if beside.is_none() => {
+                self.suspects.extend(found.spilled(&frame, env).map(|spilled| {
+                    let [bucket, field, stored] = owned();
+                    Suspect::Spilled { namespace, bucket, field, stored, spilled }
+                }));
+                return;
+            }
+            Body::Parts { nonce, .. } if beside.is_none() && parts_bytes.has_more => {
+                self.suspects.extend(owner_of(bucket, nonce).map(|owner| {
+                    let [bucket, field, stored] = owned();
+                    Suspect::Parts { namespace, bucket, field, stored, owner }
+                }));
+                return;
+            }
+            _ => {}
         }
         self.note_come_by(0, 1);
         let rule = env.layout.namespace(namespace).evictable;
@@ -486,7 +525,8 @@ impl Evictor {
         let is_new = standing == Standing::New;
         let what = match frame.body {
             Body::Parts { nonce, .. } => {
-                let Some(parts) = ColdParts::of(&found, nonce, (bytes, is_new), self.notices, env) else { return };
+                let why = (Why::Cold { is_new }, None);
+                let Some(parts) = ColdParts::of(&found, nonce, why, bytes, self.notices, env) else { return };
                 Chosen::Parts(parts)
             }
             _ if self.notices.is_some() || matches!(frame.body, Body::Spill { .. }) => {
@@ -498,11 +538,13 @@ impl Evictor {
         self.candidates.push(Candidate { worth, key, standing, bytes, what });
     }
 
-    /// Has those leave that are worth the least, until they take about so many bytes.
+    /// Has those leave that are worth the least, until they and what leaves already take about so many bytes.
     fn take_least(&mut self, wanted_bytes: u64, cache: &Cache) {
         let mut candidates = mem::take(&mut self.candidates);
         candidates.sort_by_key(|candidate| candidate.worth);
-        let mut left = wanted_bytes;
+        let leaving = self.leaving.iter().map(|leaving| leaving.bytes);
+        let leaving = leaving.chain(self.cold_parts.iter().map(|parts| parts.bytes));
+        let mut left = leaving.fold(wanted_bytes, |left, bytes| left.saturating_sub(bytes as u64));
         for Candidate { key, standing, bytes, what, .. } in candidates {
             if left == 0 {
                 break;

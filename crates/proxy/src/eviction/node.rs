@@ -67,10 +67,22 @@ enum Broken {
 /// Keeps one primary within its memory for ever.
 pub(super) async fn keep(shared: Rc<Shared>, node: Option<Node>, errand: Errand) {
     let mut keeper = Keeper::new(shared, node, errand);
+    let mut told: Option<Instant> = None;
     loop {
         if let Err(reason) = keeper.go_on().await {
             // What has been looked at is of no use by another layout.
             tracing::debug!(%reason, "evicting was broken off; it begins again");
+            if let Broken::Server(refusal) = &reason
+                && told.is_none_or(|at| at.elapsed() > WARN_EVERY)
+            {
+                told = Some(Instant::now());
+                tracing::warn!(
+                    refusal,
+                    server = %keeper.errand.address(),
+                    "the server refuses what keeps it within max_memory, and nothing leaves: give keyfold's user there the rights \
+                     that it needs (`+@all ~* &*`)"
+                );
+            }
             keeper.databases.clear();
             keeper.surveyed = None;
             if let Broken::LayoutChanged = reason {

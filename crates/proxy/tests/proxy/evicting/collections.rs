@@ -1,11 +1,11 @@
 //! Sets and hashes leave a cache whole, and come back only as they are written anew.
 
-use keyfold_testkit::found;
 use keyfold_testkit::random::Random;
+use keyfold_testkit::{Value, Wire, found};
 
 use super::values::assert_clean;
 use super::{MB, cached, counted, send_all, words};
-use crate::stage::{call, reaches};
+use crate::stage::{call, eventually, reaches};
 
 const LAYOUT: &str = r#"
     [[namespace]]
@@ -20,12 +20,16 @@ const LAYOUT: &str = r#"
     value_limit = 64
 "#;
 
-/// Sets, few of which a bucket has, as they lie in parts.
+/// Sets and hashes, few of which a bucket has, as they lie in parts.
 const LARGE: &str = r#"
     [[namespace]]
     keys = "tags:{id:int}"
     type = "set"
     bucket = { span = 8 }
+    [[namespace]]
+    keys = "sess:{id:int}"
+    type = "hash"
+    bucket = { count = 64 }
 "#;
 
 /// Keys of each type: more than there is room for.
@@ -111,5 +115,67 @@ fn large_ones_leave_with_their_parts_and_no_more_than_have_to() {
         let mut direct = stage.server.connect().unwrap();
         let owners = direct.ask(&[b"KEYS", format!("~*|{}", "?".repeat(16)).as_bytes()]).unwrap();
         assert!(owners.elements().unwrap().len() as u64 <= left, "parts go with their set");
+    }
+}
+
+/// Its parts are more than are removed at once: hardly anything else leaves while they do.
+#[test]
+fn a_very_large_one_leaves_in_several_steps_and_alone() {
+    for binary in found() {
+        let stage = cached(&binary, LARGE, 12 * MB);
+        let (mut wire, mut direct) = (stage.connect(), stage.server.connect().unwrap());
+        for first in (0..220_000).step_by(1000) {
+            let members: Vec<String> = (first..first + 1000).map(|member| format!("member{member}")).collect();
+            call(&mut wire, &format!("SADD tags:0 {}", members.join(" ")));
+        }
+        let names = |pattern: &str, direct: &mut Wire| direct.ask(&[b"KEYS", pattern.as_bytes()]).unwrap();
+        let parts = names("~*|*", &mut direct).elements().unwrap().len();
+        assert!(parts > 2200, "{parts} parts");
+        // The name that says whose they are.
+        let owner =
+            names(&format!("~*|{}", "?".repeat(16)), &mut direct).elements().unwrap()[0].bytes().unwrap().to_vec();
+        let of = |direct: &mut Wire| direct.ask(&[b"GET", &owner]).unwrap();
+        let large = of(&mut direct);
+        for id in 1.. {
+            assert!(id < 6000, "{}: it never leaves", binary.name());
+            let members: Vec<String> = (0..300).map(|member| format!("member{id}:{member}")).collect();
+            call(&mut wire, &format!("SADD tags:{id} {}", members.join(" ")));
+            call(&mut wire, &format!("SCARD tags:{id}"));
+            if of(&mut direct) != large {
+                break;
+            }
+        }
+        let before = stage.evicted();
+        eventually("all parts of it are gone", || of(&mut direct) == Value::Nil);
+        let beside = stage.evicted() - before;
+        assert!(beside < 20, "{}: {beside} leave beside it", binary.name());
+        let counted = counted(&stage.server);
+        assert!(counted + 3 * MB < stage.mark, "{}: {counted} of {}", binary.name(), stage.mark);
+        stage.assert_server_kept_out();
+    }
+}
+
+/// What it takes isn't told by how many members it has.
+#[test]
+fn what_long_members_take_counts() {
+    const FIELDS: u64 = 40;
+    for binary in found() {
+        let stage = cached(&binary, LARGE, 12 * MB);
+        let mut wire = stage.connect();
+        let long = "-".repeat(50_000);
+        for id in 0..5 {
+            let fields: Vec<String> = (0..FIELDS).map(|field| format!("field{field} {long}")).collect();
+            assert_eq!(call(&mut wire, &format!("HSET sess:{id} {}", fields.join(" "))), format!(":{FIELDS}\r\n"));
+        }
+        // Two megabytes are left; four are written.
+        for id in 0..4 * MB / 6000 {
+            let members: Vec<String> = (0..200).map(|member| format!("member{id}:{member}")).collect();
+            call(&mut wire, &format!("SADD tags:{id} {}", members.join(" ")));
+        }
+        let left = (0..5).filter(|id| call(&mut wire, &format!("HLEN sess:{id}")) != ":0\r\n").count();
+        assert!(left >= 2, "{}: {left} of five are left", binary.name());
+        let taken = counted(&stage.server) - stage.empty;
+        assert!(taken > 9 * MB, "{}: {taken} bytes of 12 MiB are left", binary.name());
+        stage.assert_server_kept_out();
     }
 }
