@@ -57,6 +57,17 @@ pub enum MaxMemory {
     Percent(u8),
 }
 
+impl MaxMemory {
+    /// From how many bytes on keys leave a server that has this `maxmemory`; none where that can't be said, as it has none.
+    pub fn mark(self, server_max_bytes: u64) -> Option<u64> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Percent(_) if server_max_bytes == 0 => None,
+            Self::Percent(percent) => Some(server_max_bytes / 100 * u64::from(percent)),
+        }
+    }
+}
+
 impl FromStr for MaxMemory {
     type Err = String;
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 use keyfold_core::admin::lease::Lease;
 use keyfold_core::cache::Cache;
 use keyfold_core::cluster::Node;
-use keyfold_core::layout::{CacheRules, MaxMemory};
+use keyfold_core::layout::CacheRules;
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::config::Config;
@@ -63,11 +63,7 @@ struct Shared {
 impl Shared {
     /// From where on keys leave a server that has this `maxmemory`; none where none do.
     fn mark(&self, max_memory: u64) -> Option<u64> {
-        match self.rules.get()?.max_memory {
-            MaxMemory::Bytes(bytes) => Some(bytes),
-            MaxMemory::Percent(_) if max_memory == 0 => None,
-            MaxMemory::Percent(percent) => Some(max_memory / 100 * u64::from(percent)),
-        }
+        self.rules.get()?.max_memory.mark(max_memory)
     }
 
     /// Nothing is known of it for a while.

@@ -400,6 +400,13 @@ fn eviction_by_buckets_needs_a_limit_and_a_policy() {
     assert!(lines(&finding.mends[0], "Google Cloud")[0].contains("maxmemory-policy=volatile-lru"));
     case.seen.settings.maxmemory_policy = "volatile-lru".into();
     assert_eq!(case.problems(), []);
+    // Where keyfold keeps a cache the server's own eviction is the net below.
+    for (max_memory, troubles) in [("90%", 0), ("900mb", 0), ("1gb", 1)] {
+        let mut case = Case::with_layout(&format!("[cache]\nmax_memory = '{max_memory}'\n{COUNTERS}"));
+        case.seen.settings.maxmemory_policy = "allkeys-lru".into();
+        case.seen.settings.maxmemory_bytes = 1 << 30;
+        assert_eq!(case.problems().len(), troubles, "{max_memory}");
+    }
 }
 
 #[test]
