@@ -91,7 +91,7 @@ lab-quick: ## run the published studies, small, with plots in target/lab (ARGS='
 	@scripts/ensure-server
 	cargo run -p keyfold -- lab all --quick --out target/lab $(ARGS)
 
-bench: ## measure memory, speed, commands, clusters, idle connections, codecs and what metrics cost on the servers at hand (ARGS='memory --server valkey')
+bench: ## measure memory, speed, commands, clusters, idle connections, codecs, sets and hashes, and what metrics cost on the servers at hand (ARGS='memory --server valkey')
 	@scripts/ensure-server
 	cargo run --release -p keyfold-testkit --bin bench -- $(ARGS)
 
