@@ -8,6 +8,9 @@ use super::CollectionKind;
 use super::packed::{HASH, INTEGERS, Reader, SET, packed_text, plain_text, written_out};
 use crate::number::parse_integer;
 
+/// So many texts are compared each with each other.
+const FEW: usize = 32;
+
 /// A set, or a hash of which no field expires, as it is packed.
 #[derive(Debug)]
 pub(crate) struct PackedView<'a> {
@@ -25,8 +28,7 @@ enum Members<'a> {
 }
 
 impl<'a> PackedView<'a> {
-    /// Looks at packed bytes; none where fields expire, or where they end in the middle or are no collection's. That no member is
-    /// there twice is taken on trust.
+    /// Looks at packed bytes; none where fields expire, where there are many texts, and where nothing was packed so.
     pub(crate) fn of(packed: &'a [u8]) -> Option<Self> {
         let (head, rest) = packed.split_first()?;
         let mut reader = Reader(rest);
@@ -37,7 +39,13 @@ impl<'a> PackedView<'a> {
             _ => return None,
         };
         let view = Self { kind, members };
-        view.texts().len().is_multiple_of(kind.texts_each()).then_some(view)
+        (view.texts().len().is_multiple_of(kind.texts_each()) && view.has_each_once()).then_some(view)
+    }
+
+    /// Whether no member is there twice; not where to see that takes longer than to take all of it apart.
+    fn has_each_once(&self) -> bool {
+        let names = || self.texts().iter().step_by(self.kind.texts_each());
+        names().len() <= FEW && names().enumerate().all(|(at, name)| !names().take(at).any(|before| before == name))
     }
 
     pub(crate) fn kind(&self) -> CollectionKind {

@@ -142,7 +142,9 @@ mod tests {
         let [lasting, expiring] =
             [None, Some(7)].map(|at| Collection::Hash([field(at)].into_iter().collect()).packed());
         assert!(PackedView::of(&expiring).is_none());
-        for broken in [&b""[..], b"?", b"\x40\x05abc", b"\x42\x01f", b"\x41\x01x"] {
+        for broken in
+            [&b""[..], b"?", b"\x40\x05abc", b"\x42\x01f", b"\x41\x01x", b"\x40\x01a\x01a", b"\x42\x01f\x01v\x01f\x01w"]
+        {
             assert!(PackedView::of(broken).is_none(), "{}", broken.escape_ascii());
         }
         let view = PackedView::of(&lasting).unwrap();

@@ -13,7 +13,10 @@ local function elsewhere(key, spots, kind)
   --@unpacked
   local function stored_in(spot)
     if spot[1] == 'field' or spot[1] == 'theirs' then return real.pcall('HGET', spot[2], spot[3]) or false end
-    return real.pcall('GET', spot[2]) or false
+    local stored = real.pcall('GET', spot[2]) or false
+    -- Where sets or hashes are kept, a string under a key's own name is another type.
+    if kind ~= '' and type(stored) == 'string' then return {err = 'WRONGTYPE Operation against a key holding the wrong kind of value'} end
+    return stored
   end
   --@pointed
   -- When a frame expires: the part of the tag that says how, and the bytes that do.

@@ -160,7 +160,7 @@ local function renamed_in_parts(from, to)
   return upper == 'RENAMENX' and 1 or {ok = 'OK'}
 end
 -- Carries out EXPIRE, PERSIST or one of their kin: the server does on a key that expires as this one does.
-local function expired_in_parts(place, args, count)
+local function expired_in_parts(place, parts, args, count)
   local scratch = 'keyfold:{' .. (string.match(place[6], '^~{(.-)}') or 'home') .. '}:scratch'
   local expires_at, _, body = read_frame(place)
   local reply = real.pcall('SET', scratch, '')
@@ -176,10 +176,12 @@ local function expired_in_parts(place, args, count)
     if type(at) == 'table' then at = left < 0 and left or now() + left end
     local tag, expiry = expiry_in_frame(at >= 0 and at)
     if tag then
-      field_call('HSET', place[1], place[2], string.char(tag + 8) .. expiry .. body)
-      failure = failed and take_failure()
+      -- While keys are moved the header stays where its parts belong.
+      local written = real.pcall('HSET', parts[1], parts[2], string.char(tag + 8) .. expiry .. body)
+      bucket_known = nil
+      failure = type(written) == 'table' and written
     else
-      failure = refusal(place, 'an expiry so far in the future can\'t be read in a script')
+      failure = too_far(place)
     end
   end
   real.pcall('DEL', scratch)

@@ -34,6 +34,11 @@ impl Word {
 
 /// The words of a program, in order.
 pub(super) fn words(program: &[u8]) -> Vec<Word> {
+    read(program).0
+}
+
+/// The words of a program, and where it is no program any more.
+pub(super) fn read(program: &[u8]) -> (Vec<Word>, usize) {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(&first) = program.get(at) {
@@ -54,7 +59,7 @@ pub(super) fn words(program: &[u8]) -> Vec<Word> {
         found.extend(kind.map(|kind| Word { kind, at: at..at + len }));
         at += len;
     }
-    found
+    (found, at)
 }
 
 fn count(rest: &[u8], such: impl Fn(u8) -> bool) -> usize {
@@ -83,7 +88,8 @@ fn quoted_len(rest: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
         match *rest.get(at)? {
-            b'\\' => at += 2,
+            // A line's end of two bytes is one.
+            b'\\' => at += if matches!(rest.get(at + 1..at + 3), Some(b"\r\n" | b"\n\r")) { 3 } else { 2 },
             b'\n' | b'\r' => return None,
             byte if byte == rest[0] => return Some(at + 1),
             _ => at += 1,
@@ -107,7 +113,7 @@ fn comment_len(rest: &[u8]) -> Option<usize> {
     if bracket_level(&rest[2..]).is_some() {
         return long_len(&rest[2..]).map(|len| len + 2);
     }
-    Some(count(rest, |byte| byte != b'\n'))
+    Some(count(rest, |byte| !matches!(byte, b'\n' | b'\r')))
 }
 
 #[cfg(test)]
@@ -125,6 +131,11 @@ mod tests {
         assert_eq!(texts("x=[==[ ]] ]==]..'it\\'s'"), ["x", "=", "[==[ ]] ]==]", ".", ".", "'it\\'s'"]);
         assert_eq!(texts("--[[ a\nb ]]c --[==[ d ]==] e"), ["c", "e"]);
         assert_eq!(texts("1e-5+.5-0x1F..2"), ["1e-5", "+", ".5", "-", "0x1F..2"]);
+        assert_eq!(
+            texts("'x\\\r\ny' a 'x\\\n\ry' b 'x\\\ry' c"),
+            ["'x\\\r\ny'", "a", "'x\\\n\ry'", "b", "'x\\\ry'", "c"]
+        );
+        assert_eq!(texts("-- a\rb -- c\r\nd"), ["b", "d"]);
         assert_eq!(texts("a[b[1]]"), ["a", "[", "b", "[", "1", "]", "]"]);
     }
 

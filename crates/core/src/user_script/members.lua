@@ -14,7 +14,7 @@ local function on_members()
     if reply ~= nil then return reply end
   end
   if parts and count > 2 and is_in(' EXPIRE PEXPIRE EXPIREAT PEXPIREAT ') and not reads_only or parts and count == 2 and upper == 'PERSIST' and not reads_only then
-    return expired_in_parts(place, args, count)
+    return expired_in_parts(place, parts, args, count)
   end
   if parts and (kind == 'set' and upper == 'SSCAN' or kind == 'hash' and upper == 'HSCAN') then
     local size = ask_parts(place, parts, 'COUNT')

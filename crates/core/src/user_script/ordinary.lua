@@ -86,7 +86,7 @@ local function ordinary(name, place, count, x, y, ...)
     local at = since(name == 'EXPIRE' and 'EX' or name == 'PEXPIRE' and 'PX' or name == 'EXPIREAT' and 'EXAT' or 'PXAT', x)
     local condition = count > 3 and string.upper(y) or ''
     local is_known = condition == '' or condition == 'NX' or condition == 'XX' or condition == 'GT' or condition == 'LT'
-    if not at or count > 4 or not is_known then return {ok = '?'} end
+    if not at or count > 4 or count == 4 and condition == '' or not is_known then return {ok = '?'} end
     return on_field(place, {field, longest, at, condition}, 3)
   end
   if count == 3 then

@@ -70,7 +70,9 @@ do
       places[key] = place
       -- Numbers are keys too, as the server writes them.
       local named = tonumber(key)
-      if named and named == named and string.format('%.17g', named) == key then places[named] = place end
+      if named and named == named and (string.format('%.17g', named) == key or named % 1 ~= 0 and real.pcall('ECHO', named) == key) then
+        places[named] = place
+      end
     end
   end
   for nth = #KEYS, own_keys + 1, -1 do KEYS[nth] = nil end

@@ -71,6 +71,9 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     if since_2020 >= 0 and since_2020 < 1099511627776 then return 1, struct.pack('>I5', since_2020) end
     if at < 9007199254740992 then return 2, struct.pack('>i8', at) end
   end
+  local function too_far(place)
+    return refusal(place, 'an expiry so far in the future can\'t be read in a script')
+  end
   local remove
   --@in_parts
   -- When a key expires whose frame does then: behind this tag the frame says when the last of its fields does.
@@ -123,7 +126,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     local _, kind, body = read_frame(place)
     if place[7] == 'hash' then value, expires_at = passing(value, expires_at) end
     local tag, expiry = expiry_in_frame(expires_at)
-    if not tag then return refusal(place, 'an expiry so far in the future can\'t be read in a script') end
+    if not tag then return too_far(place) end
     local short = tag == 1 and expiry or nil
     if failed then return take_failure() end
     if kind ~= 2 and tag < 2 and on_field(place, {place[2], place[3], value, short}, 6) == true or failed then return take_failure() end
@@ -269,6 +272,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
             if expires_at >= 0 then expires_at = now() + expires_at end
           end
           if expires_at < 0 then expires_at = nil end
+          if not expiry_in_frame(expires_at) then result, is_answer = too_far(place), false end
         elseif value == nil then
           result, is_answer = another_type(place), false
         end
@@ -293,6 +297,12 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     return result
   end
   local function is_in(list) return string.find(list, ' ' .. upper .. ' ', 1, true) end
+  -- Whether an argument is none that a server takes: it says so before it does anything.
+  local function has_no_text()
+    for at = 2, count do
+      if type(args[at]) ~= 'string' and type(args[at]) ~= 'number' then return true end
+    end
+  end
   -- MGET, EXISTS, DEL and their like: each key by itself.
   local function on_each()
     -- As long as the server makes its tables, whatever is nil in them.
@@ -346,9 +356,6 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   end
   -- MSET and MSETNX.
   local function set_each()
-    for at = 2, count do
-      if type(args[at]) ~= 'string' and type(args[at]) ~= 'number' then return real.pcall(unpack(args, 1, count)) end
-    end
     for at = 2, count, 2 do
       local place = places[args[at]]
       if place and place[7] ~= '' then return another_type(place) end
@@ -374,6 +381,7 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
   end
   bucket_known = nil
   if not is_allowed and is_in(' DEL UNLINK MSET MSETNX ') then return real.pcall(unpack(args, 1, count)) end
+  if is_in(' DEL UNLINK EXISTS TOUCH MGET MSET MSETNX ') and has_no_text() then return real.pcall(unpack(args, 1, count)) end
   if count > 1 and is_in(' DEL UNLINK EXISTS TOUCH MGET ') then return on_each() end
   local function is_integer(arg)
     arg = tostring(arg)

@@ -19,7 +19,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use super::lexer::{Kind, Word, words};
+use super::lexer::{Kind, Word, read, words};
 use crate::collection::parts::{HEADER_BYTES, Limits, WHY_DAMAGED};
 use crate::command::{Find, keys::Begin, table};
 use crate::notify::Notices;
@@ -232,7 +232,7 @@ fn bracketed(program: &[u8], words: &[Word]) -> Vec<u8> {
         |at: usize| named(at, &[b"redis", b"server"]) && symbol(at + 1, b'.') && named(at + 2, &[b"call", b"pcall"]);
     // `local call = redis.call`
     let other_names: Vec<&[u8]> = (0..words.len())
-        .filter(|at| symbol(at + 1, b'=') && calls(at + 2) && !symbol(at + 5, b'('))
+        .filter(|at| symbol(at + 1, b'=') && calls(at + 2) && !symbol(at + 5, b'(') && !is_field(program, words, *at))
         .map(|at| words[at].text(program))
         .collect();
     let mut insertions = Vec::new();
@@ -255,6 +255,14 @@ fn bracketed(program: &[u8], words: &[Word]) -> Vec<u8> {
     out
 }
 
+/// Whether a name is that of a field: it stands behind a point that isn't one of two.
+fn is_field(program: &[u8], words: &[Word], at: usize) -> bool {
+    let is_point = |before: usize| at.checked_sub(before).is_some_and(|at| words[at].text(program) == b".");
+    let joins = is_point(1) && is_point(2) && words[at - 2].at.end == words[at - 1].at.start;
+    let is_method = at > 0 && words[at - 1].text(program) == b":";
+    is_method || is_point(1) && !joins
+}
+
 /// The bracket that closes the one at `opens`.
 fn closing(program: &[u8], words: &[Word], opens: usize) -> Option<usize> {
     let mut depth = 0;
@@ -274,13 +282,18 @@ fn closing(program: &[u8], words: &[Word], opens: usize) -> Option<usize> {
 /// What of a script can't be given keyfold's `redis`, because it goes past the names that a script has; none where nothing
 /// does.
 pub(super) fn obstacle(body: &[u8]) -> Option<&'static str> {
-    let words = words(body);
+    let (words, end) = read(body);
     let past = ["_G", "loadstring", "getfenv", "setfenv", "load"];
     past.into_iter().find(|name| {
-        let is_it = |at: usize| is_name(&words[at], body, name.as_bytes());
-        let is_field = |at: usize| at > 0 && matches!(words[at - 1].text(body), b"." | b":");
-        let is_called = |at: usize| words.get(at + 1).is_some_and(|next| next.text(body) == b"(");
-        (0..words.len()).any(|at| is_it(at) && !is_field(at) && (*name != "load" || is_called(at)))
+        let is_it = |at: usize| is_name(&words[at], body, name.as_bytes()) && !is_field(body, &words, at);
+        // A name that is given a value is the script's own from then on.
+        let is_set = |at: usize| {
+            let symbol = |at: usize| words.get(at).map(|word| word.text(body));
+            symbol(at + 1) == Some(b"=") && symbol(at + 2) != Some(b"=")
+        };
+        // Where it is no program for keyfold it may be one for a server.
+        let is_behind = || memchr::memmem::find(&body[end..], name.as_bytes()).is_some();
+        (0..words.len()).any(|at| is_it(at) && (*name != "load" || !is_set(at))) || is_behind()
     })
 }
 
@@ -378,7 +391,15 @@ mod tests {
             ("return _G.redis", Some("_G")),
             ("loadstring('x')()", Some("loadstring")),
             ("load(f)", Some("load")),
-            ("local load = 1 return load", None),
+            ("local load = 1", None),
+            ("local l = load return l(f)()", Some("load")),
+            ("return load == x", Some("load")),
+            ("return 'a'.._G.x", Some("_G")),
+            ("return t. _G", None),
+            ("return 1 .. _G.x", Some("_G")),
+            ("local a = 'x\\\r\ny' return _G.redis", Some("_G")),
+            ("-- x\rreturn _G.redis", Some("_G")),
+            ("return 'x\n' .. _G", Some("_G")),
             ("-- _G\nreturn '_G'", None),
             ("return t._G, t.load(1)", None),
         ] {

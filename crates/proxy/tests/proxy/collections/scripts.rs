@@ -55,6 +55,9 @@ const CONVERSATION: &str = "
     EVAL `return redis.pcall('SADD', KEYS[1])` 1 tags:1
     EVAL `return redis.pcall('HSET', KEYS[1], 'f')` 1 sess:1
     EVAL `return redis.pcall('SISMEMBER', KEYS[1], {})` 1 tags:1
+    EVAL `return {redis.pcall('DEL', KEYS[1], KEYS[9]), redis.call('EXISTS', KEYS[1])}` 1 tags:1
+    EVAL `return {redis.pcall('UNLINK', KEYS[1], {}), redis.call('EXISTS', KEYS[1])}` 1 tags:1
+    EVAL `return {redis.pcall('EXPIRE', KEYS[1], 100, ''), redis.call('TTL', KEYS[1])}` 1 tags:1
     MULTI
     SADD tags:7 one two
     EVAL `return {redis.call('SREM', KEYS[1], 'one'), redis.call('SCARD', KEYS[1])}` 1 tags:7
@@ -253,6 +256,20 @@ fn they_answer_as_on_plain_ones_while_these_are_moved() {
         call(&mut client, "EXPIRE tags:8 1000");
         change_layout(&behind, &before, &moving);
         eventually("the layout is adopted", || proxy.layout().revision() == moving.revision());
+        // Keys of another type, which were there before the namespace was, stay what they are.
+        let mut direct = behind.connect().unwrap();
+        for (key, packed, write) in
+            [("sess:7", "B", "'HSET', KEYS[1], 'f', 'x'"), ("tags:7", "A", "'SADD', KEYS[1], 'x'")]
+        {
+            assert_eq!(call(&mut direct, &format!("SET {key} {packed}")), "+OK\r\n");
+            let line = format!(
+                "EVAL `return {{redis.call('GET', KEYS[1]), redis.call('TYPE', KEYS[1]), redis.pcall({write})}}` 1 {key}"
+            );
+            let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+            assert_eq!(plainly(&mut client, &line), format!("*3 $1 {packed} +string {wrong}"), "{key}");
+            assert_eq!(call(&mut direct, &format!("GET {key}")), format!("$1\r\n{packed}\r\n"));
+            assert_eq!(call(&mut direct, &format!("DEL {key}")), ":1\r\n");
+        }
         for (line, answer) in [
             ("EVAL `return redis.call('SADD', KEYS[1], 'b', 'a')` 1 tags:8", ":1"),
             ("EVAL `return {redis.call('SCARD', KEYS[1]), redis.call('TTL', KEYS[1]) > 900}` 1 tags:8", "*2 :4 :1"),
@@ -270,6 +287,67 @@ fn they_answer_as_on_plain_ones_while_these_are_moved() {
             assert_eq!(plainly(&mut client, line), answer, "{line}, {}", if unfolds { "out" } else { "in" });
         }
         hold(&plain, &mut client);
+    }
+}
+
+/// What can't be written behind the command takes nothing away before.
+#[test]
+fn what_expires_too_late_for_a_script_stays_where_it_is() {
+    let server = found().pop().unwrap().start(&[]).unwrap();
+    let proxy = proxy_before(&server, LAYOUT);
+    let mut client = Wire::connect(address(&proxy)).unwrap();
+    for line in ["SET user:1 one", "SET user:2 two", "SADD tags:1 a", "SADD tags:2 b"] {
+        call(&mut client, line);
+    }
+    for key in ["user:1", "tags:2"] {
+        assert_eq!(call(&mut client, &format!("PEXPIREAT {key} 9007199254740992")), ":1\r\n");
+    }
+    for line in [
+        "EVAL `return redis.call('RENAME', KEYS[1], KEYS[2])` 2 user:1 user:2",
+        "EVAL `return redis.call('SMOVE', KEYS[1], KEYS[2], 'a')` 2 tags:1 tags:2",
+    ] {
+        let said = said(&mut client, &words(line));
+        assert!(said.contains("an expiry so far in the future"), "{said}");
+    }
+    for (line, answer) in
+        [("MGET user:1 user:2", "*2 $3 one $3 two"), ("SMEMBERS tags:1", "*1 $1 a"), ("SMEMBERS tags:2", "*1 $1 b")]
+    {
+        assert_eq!(plainly(&mut client, line), answer, "{line}");
+    }
+}
+
+/// From buckets to other buckets parts stay where they belong.
+#[test]
+fn those_in_parts_stay_whole_between_two_places() {
+    for binary in found() {
+        let [plain, behind] = [(); 2].map(|()| binary.start(&[]).unwrap());
+        let proxy = proxy_before(&behind, LAYOUT);
+        let (before, other) =
+            (proxy.layout(), LAYOUT.replace("{ count = 2 }", "{ count = 3 }").replace("{ span = 8 }", "{ span = 9 }"));
+        let moving = before.plan_fold(&LayoutFile::parse(&other).unwrap()).unwrap().layout;
+        let (mut client, mut oracle) = (Wire::connect(address(&proxy)).unwrap(), plain.connect().unwrap());
+        let many: Vec<String> = (0..300).map(|number| format!("member{number}")).collect();
+        let old = [format!("SADD tags:1 {}", many.join(" ")), format!("HSET sess:1 {} x", many.join(" x "))];
+        for line in &old {
+            assert_eq!(call(&mut client, line), call(&mut oracle, line));
+        }
+        change_layout(&behind, &before, &moving);
+        eventually("the layout is adopted", || proxy.layout().revision() == moving.revision());
+        for line in [
+            "EVAL `return {redis.pcall('EXPIRE', KEYS[1], 1000), redis.pcall('SCARD', KEYS[1])}` 1 tags:1",
+            "SCARD tags:1",
+            "EVAL `return {redis.pcall('PERSIST', KEYS[1]), redis.pcall('TTL', KEYS[1])}` 1 tags:1",
+            "EVAL `return {redis.pcall('EXPIRE', KEYS[1], 1000), redis.pcall('HGET', KEYS[1], 'member7')}` 1 sess:1",
+            "HLEN sess:1",
+            "EVAL `return {redis.call('SADD', KEYS[1], 'more'), redis.call('SISMEMBER', KEYS[1], 'member9')}` 1 tags:1",
+            "SCARD tags:1",
+            "DEL tags:1 sess:1",
+        ] {
+            let words = words(line);
+            assert_eq!(said(&mut client, &words), said(&mut oracle, &words), "{}: {line}", binary.name());
+        }
+        let mut direct = behind.connect().unwrap();
+        eventually("nothing is left", || call(&mut direct, "KEYS ~*") == "*0\r\n");
     }
 }
 
