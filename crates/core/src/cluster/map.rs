@@ -186,10 +186,8 @@ impl SlotMap {
 
     /// The node that `from` leads to.
     pub fn led_to(&mut self, to: Whereto<'_>, from: Node) -> Node {
-        let endpoint = match to.host {
-            Some(host) => self.addresses.find(Endpoint { host: host.to_owned(), port: to.port }),
-            None => Endpoint { port: to.port, ..self.endpoint(from).clone() },
-        };
+        let host = to.host.unwrap_or(&self.endpoint(from).host).to_owned();
+        let endpoint = self.addresses.find(Endpoint { host, port: to.port });
         self.node(&endpoint)
     }
 

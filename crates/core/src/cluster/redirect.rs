@@ -42,14 +42,20 @@ impl<'r> Redirect<'r> {
         match code {
             "MOVED" => Whereto::read(rest).map(|(slot, whereto)| Self::Moved(slot, whereto)),
             "ASK" => Whereto::read(rest).map(|(slot, whereto)| Self::Ask(slot, whereto)),
-            "TRYAGAIN" => Some(Self::TryAgain),
-            "CLUSTERDOWN" => Some(Self::ClusterDown),
-            "READONLY" => Some(Self::ReadOnly),
-            "LOADING" => Some(Self::Loading),
-            "MASTERDOWN" => Some(Self::MasterDown),
+            // A script may answer with any code behind what it has written, and isn't to be carried out once more for that.
+            "TRYAGAIN" if begins(rest, &["Multiple keys request during rehashing"]) => Some(Self::TryAgain),
+            "CLUSTERDOWN" if begins(rest, &["The cluster is down", "Hash slot"]) => Some(Self::ClusterDown),
+            "READONLY" if begins(rest, &["You can't write against a read only"]) => Some(Self::ReadOnly),
+            "LOADING" if rest.contains("is loading the dataset") => Some(Self::Loading),
+            "MASTERDOWN" if begins(rest, &["Link with MASTER is down"]) => Some(Self::MasterDown),
             _ => None,
         }
     }
+}
+
+/// Whether a server's or keyfold's own words follow a code.
+fn begins(rest: &str, words: &[&str]) -> bool {
+    rest.starts_with("keyfold:") || words.iter().any(|words| rest.starts_with(words))
 }
 
 impl<'r> Whereto<'r> {

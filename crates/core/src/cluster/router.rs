@@ -282,6 +282,10 @@ impl<W> Router<W> {
     /// Notes where `node` leads a step; not before which time it is to go there.
     fn lead(&mut self, node: Node, step: &mut Step<W>, cause: Vec<u8>, now_ms: i64) -> i64 {
         step.ask = None;
+        if step.led == 0 {
+            // A command that blocks may have been at its node for long.
+            step.since_ms = now_ms;
+        }
         let later = now_ms + self.tries.pause_ms;
         // Nodes that lead to each other are not asked without a pause.
         let soon = if step.led < 2 { now_ms } else { later };
@@ -289,7 +293,11 @@ impl<W> Router<W> {
         redirect.iter().for_each(|redirect| self.redirects.note(redirect));
         let until = match redirect {
             Some(Redirect::Moved(moved, to)) => {
-                self.map.note_moved(moved, to, node);
+                let before = self.map.primary(moved);
+                if Some(self.map.note_moved(moved, to, node)) != before {
+                    // What is under way of the slot at its node before settles first.
+                    self.turns.hold(moved);
+                }
                 // The keys of commands that nobody here knows are known there.
                 step.flight.place(moved);
                 self.wants_map = true;
@@ -487,6 +495,40 @@ mod tests {
             }
         }
         assert_eq!(router.held(), 0);
+    }
+
+    fn get(client: u64, now_ms: i64) -> Box<Step<()>> {
+        Step::new((), client, Slot::FIRST, b"*2\r\n$3\r\nSET\r\n$1\r\na\r\n".to_vec(), now_ms)
+    }
+
+    /// What one client learns of a slot on a connection of its own is no reason for another's commands to overtake what is under way.
+    #[test]
+    fn a_slot_that_moves_by_a_word_to_one_alone_is_held_until_it_settles() {
+        let mut router = router();
+        let (node, mut first) = router.begin(get(1, 0), 0).unwrap();
+        let (mut alone, moved) = (get(2, 0), b"-MOVED 0 a:2\r\n");
+        alone.write(&mut Vec::new());
+        alone.handle_reply(moved);
+        assert!(matches!(router.finish_alone(node, alone, 1), Alone::Wait(..)));
+        assert!(router.begin(get(1, 2), 2).is_none(), "the first is still at the old node");
+        first.write(&mut Vec::new());
+        first.handle_reply(moved);
+        assert!(router.finish(node, first, 3).is_none());
+        let orders: Vec<_> = std::iter::from_fn(|| router.poll(20)).collect();
+        assert_eq!(orders.len(), 2);
+        assert!(orders.iter().all(|order| matches!(order, Order::Send(to, _) if *to != node)));
+    }
+
+    /// One that blocks may be at its node for long before that leads it elsewhere.
+    #[test]
+    fn time_to_try_begins_with_the_first_word_against_it() {
+        let mut router = router();
+        let mut step = get(1, 0);
+        step.write(&mut Vec::new());
+        step.handle_reply(b"-MOVED 0 a:2\r\n");
+        let node = router.map().primary(Slot::FIRST).unwrap();
+        let Alone::Wait(step, until) = router.finish_alone(node, step, 60_000) else { panic!("it goes on") };
+        assert!(matches!(router.go_on_alone(step, until), Alone::Send(to, _) if to != node));
     }
 
     #[test]

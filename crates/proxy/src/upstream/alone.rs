@@ -102,8 +102,12 @@ async fn until_answered(
             continue;
         };
         match ask(worker, node, whose, commands).await {
-            Ok(replies) if since.elapsed() > limit || !replies.iter().any(|reply| Redirect::read(reply).is_some()) => {
-                return Ok(replies);
+            Ok(replies) if !replies.iter().any(|reply| Redirect::read(reply).is_some()) => return Ok(replies),
+            Ok(_) if since.elapsed() > limit => {
+                return Err(format!(
+                    "CLUSTERDOWN keyfold: the nodes say of each other that they have slot {}",
+                    whose.at
+                ));
             }
             Err(why) if since.elapsed() > limit => {
                 let server = cluster.endpoint(node);

@@ -4,7 +4,7 @@
 //! with the router. Nothing else is done from there, as the client is under way itself: what has become possible is left
 //! to the cluster's own task ([`keep`]), or to the connection that has just read replies.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::rc::Rc;
@@ -48,8 +48,9 @@ pub(crate) struct Cluster {
     pub(crate) rules: ClusterRules,
     pub(super) lookout: Lookout,
     pub(super) replicas: RefCell<Replicas>,
-    /// Each primary with a slot of its own.
+    /// Each primary with a slot of its own, and of which map that is.
     shards: RefCell<Vec<(Node, Slot)>>,
+    shards_of: Cell<u64>,
     /// How many slots some node has.
     served: Cell<u64>,
     start: Instant,
@@ -78,6 +79,7 @@ impl Cluster {
             lookout: Lookout::default(),
             replicas: RefCell::new(Replicas::new(config.read_from, max_lag_ms)),
             shards: RefCell::default(),
+            shards_of: Cell::new(0),
             served: Cell::new(0),
             start: Instant::now(),
             stirred: Notify::new(),
@@ -108,7 +110,23 @@ impl Cluster {
 
     /// Each primary, with one of its slots.
     pub(crate) fn shards(&self) -> Vec<(Node, Slot)> {
-        self.shards.borrow().clone()
+        self.present_shards().clone()
+    }
+
+    /// Each primary with a slot that it has now: a node's word about one slot changes that too.
+    fn present_shards(&self) -> Ref<'_, Vec<(Node, Slot)>> {
+        let router = self.router.borrow();
+        let map = router.map();
+        if self.shards_of.replace(map.changes()) != map.changes() {
+            let (mut shards, mut served) = (BTreeMap::new(), 0);
+            for (slot, node) in Slot::all().filter_map(|slot| Some((slot, map.primary(slot)?))) {
+                shards.entry(node).or_insert(slot);
+                served += 1;
+            }
+            self.served.set(served);
+            *self.shards.borrow_mut() = shards.into_iter().collect();
+        }
+        self.shards.borrow()
     }
 
     /// How often the map came to be another.
@@ -119,7 +137,7 @@ impl Cluster {
     /// A slot for what any node can answer: of one that is there, where that is known, and of the same one for each
     /// client.
     pub(crate) fn any_slot(&self, client: usize, is_ready: impl Fn(Node) -> bool) -> Slot {
-        let shards = self.shards.borrow();
+        let shards = self.present_shards();
         let at = client.checked_rem(shards.len()).unwrap_or(0);
         let from_there = || shards.iter().skip(at).chain(&shards[..at]);
         let ready = from_there().find(|(node, _)| is_ready(*node)).or_else(|| from_there().next());
@@ -128,7 +146,7 @@ impl Cluster {
 
     /// What is known of it, and how it went so far.
     pub(crate) fn gauges(&self) -> ClusterGauges {
-        let (router, shards) = (self.router.borrow(), self.shards.borrow());
+        let (router, shards) = (self.router.borrow(), self.present_shards());
         let map = router.map();
         let replicas: BTreeSet<Node> = shards.iter().flat_map(|(_, slot)| map.replicas(*slot)).copied().collect();
         ClusterGauges {
@@ -149,7 +167,7 @@ impl Cluster {
 
     /// Each primary with its replicas.
     pub(super) fn shards_with_replicas(&self) -> Vec<(Node, Vec<Node>)> {
-        let (router, shards) = (self.router.borrow(), self.shards.borrow());
+        let (router, shards) = (self.router.borrow(), self.present_shards());
         shards.iter().map(|(node, slot)| (*node, router.map().replicas(*slot).to_vec())).collect()
     }
 
@@ -173,7 +191,7 @@ impl Cluster {
         let router = self.router.borrow();
         let map = router.map();
         let mut nodes: Vec<Endpoint> = Vec::new();
-        for (node, slot) in self.shards.borrow().iter() {
+        for (node, slot) in self.present_shards().iter() {
             nodes.push(map.endpoint(*node).clone());
             nodes.extend(map.replicas(*slot).iter().map(|replica| map.endpoint(*replica).clone()));
         }
@@ -192,19 +210,7 @@ impl Cluster {
 
     /// Takes a node's word about the cluster.
     pub(super) fn adopt(&self, topology: &Topology, asked: AskedAt) -> Adoption {
-        let mut router = self.router.borrow_mut();
-        let adoption = router.adopt(topology, asked);
-        if adoption == (Adoption::Adopted { changed: true }) {
-            let (mut shards, mut served) = (BTreeMap::new(), 0);
-            for slot in Slot::all() {
-                if let Some(node) = router.map().primary(slot) {
-                    shards.entry(node).or_insert(slot);
-                    served += 1;
-                }
-            }
-            self.served.set(served);
-            *self.shards.borrow_mut() = shards.into_iter().collect();
-        }
+        let adoption = self.router.borrow_mut().adopt(topology, asked);
         if matches!(adoption, Adoption::Adopted { .. }) && !self.is_known.replace(true) {
             self.known.notify_waiters();
         }
@@ -432,6 +438,10 @@ impl Cluster {
                 spawn_local(async move {
                     tokio::time::sleep(Duration::from_millis(pause)).await;
                     let Some(cluster) = worker.cluster.get() else { return };
+                    if step.whose.client.is_gone() {
+                        // Nobody waits for what it would take.
+                        return;
+                    }
                     let now_ms = cluster.now_ms();
                     let alone = cluster.router.borrow_mut().go_on_alone(step, now_ms);
                     cluster.go_on_alone(alone, &worker);

@@ -201,6 +201,35 @@ fn slots_move_and_nobody_notices() {
     });
 }
 
+/// Where a slot is by now is learned from its node's word, before anybody asks for the whole map.
+#[test]
+fn what_is_for_all_nodes_reaches_each_though_its_first_slot_has_moved() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, 3, 0);
+        let mut wire = connect(&proxy);
+        let at_home = cluster.owner(home().number()).unwrap();
+        for from in (0..3).filter(|node| *node != at_home) {
+            let first = cluster.owners().unwrap().iter().position(|owner| *owner == from).unwrap();
+            let slot = u16::try_from(first).unwrap();
+            let key = key_in(slot, "plain");
+            assert_eq!(call(&mut wire, &format!("SET {key} x")), "+OK\r\n");
+            let resharding = cluster.begin_reshard(slot, at_home).unwrap();
+            while cluster.move_keys(resharding, 100).unwrap() > 0 {}
+            cluster.finish_reshard(resharding).unwrap();
+            assert_eq!(call(&mut wire, &format!("GET {key}")), bulk("x"));
+        }
+        for id in 0..200 {
+            assert_eq!(call(&mut wire, &format!("SET user:{id} x")), "+OK\r\n");
+            assert_eq!(call(&mut wire, &format!("SET plain:{id} x")), "+OK\r\n");
+        }
+        assert_eq!(call(&mut wire, "FLUSHALL"), "+OK\r\n");
+        let mut direct = cluster.node(at_home).server().connect().unwrap();
+        let layout = direct.ask(&[b"EXISTS", LAYOUT_KEY, COPY_KEY]).unwrap();
+        assert_eq!(layout, Value::Integer(2), "{}: keyfold's own keys stay", binary.name());
+        assert_eq!(call(&mut wire, "DBSIZE"), ":0\r\n", "{}", binary.name());
+    });
+}
+
 #[test]
 fn a_clean_failover_costs_nobody_an_answer() {
     each(&newest_and_others().0, |binary| {
