@@ -40,6 +40,8 @@ type ByName = BTreeMap<String, Arc<User>>;
 pub struct Users {
     now: RwLock<Arc<ByName>>,
     version: AtomicU64,
+    /// In which version a name was nobody's last: who has it now is another.
+    removed: RwLock<BTreeMap<String, u64>>,
     /// One change at a time.
     changing: Mutex<()>,
     file: Option<Box<dyn UsersFile>>,
@@ -82,6 +84,7 @@ impl Users {
         Self {
             now: RwLock::new(Arc::new(by_name(users))),
             version: AtomicU64::new(0),
+            removed: RwLock::default(),
             changing: Mutex::default(),
             file: None,
             log: Mutex::default(),
@@ -197,7 +200,17 @@ impl Users {
         Some(file.write(text.as_bytes()))
     }
 
+    /// Whether a user of this name was removed since that version, whoever is called so now.
+    pub(crate) fn was_removed_since(&self, name: &str, version: u64) -> bool {
+        let removed = self.removed.read().unwrap_or_else(PoisonError::into_inner);
+        removed.get(name).is_some_and(|at| *at > version)
+    }
+
     fn put(&self, users: ByName) {
+        let next = self.version() + 1;
+        let gone = self.now();
+        let gone = gone.keys().filter(|name| !users.contains_key(*name)).map(|name| (name.clone(), next));
+        self.removed.write().unwrap_or_else(PoisonError::into_inner).extend(gone);
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
         self.version.fetch_add(1, Ordering::AcqRel);
     }

@@ -18,14 +18,17 @@ const LOG_ENTRIES: usize = 10;
 impl Session {
     /// Takes up the users as they are now. What another client has changed of them counts from the next request on.
     pub fn follow_users(&mut self, users: &Users) {
-        if std::mem::replace(&mut self.users_version, users.version()) == users.version() {
+        let version = users.version();
+        let before_version = std::mem::replace(&mut self.users_version, version);
+        if before_version == version {
             return;
         }
         self.initial_user = users.initial();
         let Some(before) = self.user.take() else {
             return self.set_user(self.initial_user.clone());
         };
-        self.user = users.find(before.name().as_bytes());
+        let is_another = users.was_removed_since(before.name(), before_version);
+        self.user = users.find(before.name().as_bytes()).filter(|_| !is_another);
         let may_stay = self.user.as_ref().is_some_and(|user| self.subscriptions.are_allowed(user));
         self.shut_out |= !may_stay;
     }

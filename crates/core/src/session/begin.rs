@@ -562,7 +562,7 @@ impl Session {
                 self.reset();
             }
             Id::Multi => {
-                self.queue = Some(Queue::under(env.layout.epoch()));
+                self.queue = Some(Queue::under(env.layout.epoch(), self.users_version));
                 answer.ok();
             }
             Id::Exec => {
@@ -604,11 +604,29 @@ impl Session {
         sent(UnderWay::Probe(Box::new(probe)), 1, Hold::All)
     }
 
+    /// Why what was queued isn't allowed any more, as the rules for its user have changed since.
+    fn refuse_queued(&self, queue: &[Queued]) -> Option<String> {
+        let user = self.user.as_ref().filter(|user| !user.is_unrestricted())?;
+        queue.iter().find_map(|queued| {
+            let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
+            match queued.command {
+                Some(command) => user.refuse(command, &args, &command.keys_in(&args)),
+                None => user.refuse_unknown(args[0]),
+            }
+        })
+    }
+
     fn begin_exec(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Begun {
         let protocol = self.protocol;
         let queue = self.queue.take().unwrap_or_default();
         if queue.spoilt {
             return unwatch(format!("-{SPOILT}\r\n").into_bytes(), io);
+        }
+        if queue.users_version != self.users_version
+            && let Some(error) = self.refuse_queued(&queue.commands)
+        {
+            self.watched = None;
+            return unwatch(format!("-EXECABORT Transaction discarded because of: {error}\r\n").into_bytes(), io);
         }
         let mut watched = self.watched.take();
         if let Some(watched) = &mut watched {

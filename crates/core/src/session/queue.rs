@@ -6,7 +6,7 @@ use crate::layout::Epoch;
 use crate::session::LARGE_BYTES;
 use crate::session::patience::MANY_ARGS;
 
-/// A queue takes no more than this many bytes of arguments, so that no client fills the proxy's memory.
+/// A queue takes no more than this many bytes, so that no client fills the proxy's memory.
 pub(crate) const MAX_QUEUE_BYTES: usize = 256 << 20;
 
 /// What was queued since MULTI.
@@ -14,6 +14,8 @@ pub(crate) const MAX_QUEUE_BYTES: usize = 256 << 20;
 pub(crate) struct Queue {
     /// The layout that the commands were routed by.
     pub(crate) epoch: Epoch,
+    /// The version of the users by which they were allowed.
+    pub(crate) users_version: u64,
     /// The commands, in order.
     pub(crate) commands: Vec<Queued>,
     /// One was refused: EXEC will carry out none.
@@ -23,14 +25,16 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// An empty queue under a layout.
-    pub(crate) fn under(epoch: Epoch) -> Self {
-        Self { epoch, ..Self::default() }
+    /// An empty queue under a layout, of what is allowed by this version of the users.
+    pub(crate) fn under(epoch: Epoch, users_version: u64) -> Self {
+        Self { epoch, users_version, ..Self::default() }
     }
 
     /// Adds a command; false where the queue is full.
     pub(crate) fn push(&mut self, queued: Queued) -> bool {
-        self.bytes += queued.args.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum::<usize>();
+        // What is made for each beside its bytes, and what it takes to make it.
+        const EACH: usize = size_of::<Queued>() + 2 * size_of::<Vec<u8>>();
+        self.bytes += EACH + queued.args.iter().map(|arg| arg.len() + size_of::<Vec<u8>>() + 8).sum::<usize>();
         self.args += queued.args.len();
         if self.bytes > MAX_QUEUE_BYTES {
             self.spoilt = true;

@@ -35,8 +35,9 @@ pub(super) fn refused_always(command: &Command, args: &[&[u8]]) -> Option<String
 /// its arguments are keys, so each might be.
 pub(super) fn refused_debug(args: &[&[u8]], layout: &Layout) -> Option<String> {
     let folded = args.get(2..)?.iter().find(|arg| reach_of(arg, layout) != Reach::Nothing).copied();
-    // `DEBUG POPULATE count prefix` writes keys that are called after the prefix.
-    let populated = args.get(3).filter(|_| is_word(args[1], "populate")).map(|prefix| [prefix, &b":"[..]].concat());
+    // `DEBUG POPULATE count prefix` writes keys that are called after the prefix, up to its first NUL, or else after this word.
+    let prefix = args.get(3).map_or(&b"key"[..], |prefix| c_text(prefix));
+    let populated = is_word(args[1], "populate").then(|| [prefix, b":"].concat());
     let hidden = populated.filter(|prefix| layout.may_hold_prefix(prefix) || is_reserved_prefix(prefix));
     let name = folded.or(hidden.as_deref())?;
     Some(format!(

@@ -636,6 +636,15 @@ impl Session {
                 (queued.folded, queued.on_collections) = (queued.names_folded, true);
             }
             Route::Script { script, .. } => queued.script = script.map_or(Scripted::Function, Scripted::Call),
+            // What it reads of folded keys is shown to the server before EXEC, and so would be all that it writes.
+            Route::Foreign { foreign, .. }
+                if command.flags.contains(Flags::WRITE) && foreign.folded.len() < queued.keys.len() =>
+            {
+                return Err(format!(
+                    "ERR keyfold: {} of a folded key and others is not supported in a transaction; send it outside",
+                    command.name.to_uppercase()
+                ));
+            }
             Route::Foreign { foreign, .. } => {
                 queued.folded = true;
                 queued.keys.clone_from(&foreign.folded);

@@ -220,6 +220,12 @@ fn a_transaction_that_watches_nothing_comes_all_at_one_moment_all_the_same() {
     assert_eq!(call(&mut wire, "WATCH user:1"), "+OK\r\n");
     call(&mut other, "SET user:2 2");
     assert_eq!(exec(&mut wire, &["INCR user:1".to_owned(), "GET user:2".to_owned()]), "*2\r\n:3\r\n$1\r\n2\r\n");
+    // Nor does it where a value is so long that the server changes it where it lies.
+    let long = "x".repeat(20_000);
+    assert_eq!(call(&mut wire, &format!("SET user:10 {long}")), "+OK\r\n");
+    assert_eq!(call(&mut wire, "WATCH user:1"), "+OK\r\n");
+    call(&mut wire, "SET user:2 3");
+    assert_eq!(exec(&mut wire, &["APPEND user:10 y".to_owned()]), "*1\r\n:20001\r\n");
     // Many who write to the same keys lose nothing, and see both alike.
     let address = address(&stage.proxy);
     std::thread::scope(|scope| {

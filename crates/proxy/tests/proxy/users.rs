@@ -2,7 +2,7 @@
 
 use keyfold_testkit::Wire;
 
-use crate::stage::call;
+use crate::stage::{call, commands, stage};
 use crate::talk::{Talk, alike};
 
 /// Asks what `command` says, its words split at bars where they hold spaces.
@@ -140,4 +140,42 @@ fn what_is_denied_is_logged_and_rules_change_under_clients() {
         talk.ask(&mut late, "ACL WHOAMI");
         talk.heard
     });
+}
+
+/// As on a server, but that all of a transaction is refused where a command of it is.
+#[test]
+fn what_was_queued_is_judged_by_the_rules_at_exec() {
+    let stage = stage();
+    let (mut admin, mut bob) = (stage.connect(), stage.connect());
+    assert_eq!(call(&mut admin, "ACL SETUSER bob on >pw ~* +@all"), "+OK\r\n");
+    assert_eq!(call(&mut bob, "AUTH bob pw"), "+OK\r\n");
+    for change in ["-set", "resetkeys"] {
+        assert_eq!(call(&mut bob, "MULTI"), "+OK\r\n");
+        assert_eq!(call(&mut bob, "SET secret x"), "+QUEUED\r\n");
+        assert_eq!(call(&mut admin, &format!("ACL SETUSER bob {change}")), "+OK\r\n");
+        let said = call(&mut bob, "EXEC");
+        assert!(said.starts_with("-EXECABORT ") && said.contains("NOPERM"), "{said}");
+        assert_eq!(call(&mut admin, "EXISTS secret"), ":0\r\n");
+        assert_eq!(call(&mut admin, "ACL SETUSER bob +set ~*"), "+OK\r\n");
+    }
+    assert_eq!(call(&mut bob, "SET secret x"), "+OK\r\n");
+}
+
+#[test]
+fn who_has_the_name_of_a_removed_user_is_another() {
+    let stage = stage();
+    let (mut admin, mut bob) = (stage.connect(), stage.connect());
+    assert_eq!(call(&mut admin, "ACL SETUSER bob on >pw ~* +get"), "+OK\r\n");
+    assert_eq!(call(&mut bob, "AUTH bob pw"), "+OK\r\n");
+    admin.send_bytes(&commands(&["ACL DELUSER bob", "ACL SETUSER bob on >new ~* +@all"])).unwrap();
+    assert_eq!((admin.reply().unwrap(), admin.reply().unwrap()), (b":1\r\n".to_vec(), b"+OK\r\n".to_vec()));
+    assert!(
+        bob.send(&[b"SET", b"secret", b"x"]).is_err() || bob.is_closed().unwrap(),
+        "the old one's connection is closed"
+    );
+    assert_eq!(call(&mut admin, "EXISTS secret"), ":0\r\n");
+    let mut bob = stage.connect();
+    assert_eq!(call(&mut bob, "AUTH bob new"), "+OK\r\n");
+    assert_eq!(call(&mut admin, "ACL SETUSER bob -set"), "+OK\r\n");
+    assert_eq!(call(&mut bob, "GET secret"), "$-1\r\n", "a user who is changed stays");
 }

@@ -141,7 +141,9 @@ impl Transaction {
         let many_grow = !self.hosted.is_empty();
         let mut hosted = Vec::new();
         for key in load.keys().iter().filter(|key| !self.hosted.contains_key(&key.logical)) {
-            let (logical, commands) = (key.logical.as_slice(), &on_key[key.logical.as_slice()]);
+            let logical = key.logical.as_slice();
+            // Keys that the client watches are read too.
+            let Some(commands) = on_key.get(logical) else { continue };
             let names = || commands.iter().map(|queued| queued.args[0].as_slice());
             let held = before.held(logical);
             let is_large = matches!(held, Held::Unread(Unread { why: WhyUnread::Large, .. }));
