@@ -1,6 +1,5 @@
 //! A set or hash that lies in parts and leaves, with all of these: memory has room again at once.
 
-use super::evictor::Why;
 use crate::collection::parts::{Header, Remainder};
 use crate::exchange::{Env, Script};
 use crate::layout::{Layout, NamespaceIndex};
@@ -21,6 +20,16 @@ const MOST_PARTS: &[u8] = b"2000";
 /// What a member takes, about, as servers pack them.
 const INTEGER_BYTES: u64 = 5;
 const TEXT_BYTES: u64 = 32;
+
+/// Why something leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    Expired,
+    /// Worth the least; `is_new` where nothing was known of it.
+    Cold {
+        is_new: bool,
+    },
+}
 
 /// What the members of one take, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::mem;
 
 use super::cold_fields::ColdFields;
-use super::cold_parts::{ColdParts, Gone, PartsBytes, owner_of};
+use super::cold_parts::{ColdParts, Gone, PartsBytes, Why, owner_of};
 use super::{Border, Chooser, Worth};
 use crate::cache::{BucketHash, Cache, KeyHash, Standing};
 use crate::cluster::Redirect;
@@ -104,15 +104,6 @@ enum Chosen {
     },
     Parts(ColdParts),
     Other(Leaving),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
-    Expired,
-    /// Worth the least; `is_new` where nothing was known of it.
-    Cold {
-        is_new: bool,
-    },
 }
 
 /// What the replies to the batch that was sent last are, in their order.
@@ -317,9 +308,12 @@ impl Evictor {
             let reply = Reply::parse(raw).map_err(|error| error.to_string())?;
             if let Reply::Error(text) = reply {
                 // A name may hold another type by now, and a slot may have moved.
-                let is_elsewhere = self.by_slot && Redirect::read(raw).is_some();
+                let is_elsewhere = self.by_slot && (Redirect::read(raw).is_some() || text.starts_with(b"TRYAGAIN"));
                 self.knows_scripts &= !text.starts_with(b"NOSCRIPT");
-                let is_usual = text.starts_with(b"WRONGTYPE") || text.starts_with(b"NOSCRIPT") || is_elsewhere;
+                // While their slot moves some parts are elsewhere, which the server says in many words.
+                let is_in_part = self.by_slot && matches!(sent, Sent::Suspect(Suspect::Parts { .. }, _));
+                let is_usual =
+                    text.starts_with(b"WRONGTYPE") || text.starts_with(b"NOSCRIPT") || is_elsewhere || is_in_part;
                 if !is_usual {
                     error.get_or_insert_with(|| String::from_utf8_lossy(text).into_owned());
                 }

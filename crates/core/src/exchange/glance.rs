@@ -6,7 +6,7 @@ use crate::command::Id;
 use crate::resp::Answer;
 
 /// Answers the command; false, and nothing written, where it takes more than a look.
-pub(crate) fn glance(id: Id, args: &[&[u8]], view: &PackedView<'_>, answer: &mut Answer<'_>) -> bool {
+pub(super) fn glance(id: Id, args: &[&[u8]], view: &PackedView<'_>, answer: &mut Answer<'_>) -> bool {
     let (Some(named), kind) = (args.get(2..), view.kind()) else { return false };
     match (kind, id, named) {
         (CollectionKind::Set, Id::Scard, []) | (CollectionKind::Hash, Id::Hlen, []) => {

@@ -10,13 +10,13 @@ use smallvec::SmallVec;
 
 use crate::collection::PackedView;
 use crate::command::Id;
+use crate::exchange::glance::glance;
 use crate::exchange::key::{decode, unpack};
 use crate::exchange::native::KeyBytes;
 use crate::exchange::reply_kind::Refusal;
 use crate::exchange::{Effect, Env, Io, Step, Work, failure};
 use crate::frame::{Body, Frame};
 use crate::layout::{NamespaceIndex, Place};
-use crate::members::glance;
 use crate::record::physical_read;
 use crate::resp::{Answer, Protocol, Reply, write_command};
 use crate::string::{Call, Entry, Held, Run, Space, Unread, WhyUnread, finish};

@@ -24,6 +24,7 @@ mod copy;
 mod field;
 mod foreign;
 mod function_call;
+mod glance;
 mod hello;
 mod in_place;
 pub(crate) mod info;

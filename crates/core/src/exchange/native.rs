@@ -15,8 +15,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Key, decode};
-use crate::exchange::retire::{abandon, retire_spill};
-use crate::exchange::script::CompareAndSet;
+use crate::exchange::retire::{abandon, spill_retirement};
 use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};
 use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place, spill_name};
@@ -169,9 +168,11 @@ impl Overwrite {
             None => return Step::Wait,
             Some(Err(refusal)) => return refusal.end(io),
             Some(Ok(replies)) if !self.retiring => {
-                let old = replies.first().map_or(&[][..], Vec::as_slice);
+                let old = replies.first().and_then(|old| Reply::parse(old).ok()?.bytes());
                 let mut commands = Commands::default();
-                retire(&mut commands, &self.key, Reply::parse(old).ok());
+                if let Some(frame) = old.and_then(|stored| Frame::decode(stored).ok()) {
+                    retire(&mut commands, &self.key, &frame);
+                }
                 if commands.count() > 0 {
                     self.retiring = true;
                     let replies;
@@ -346,10 +347,10 @@ impl Delete {
             for (key, field) in keys.iter().zip(fields) {
                 let Some(stored) = field.bytes() else { continue };
                 // What can't be decoded was there all the same.
-                let has_expired = Frame::decode(stored).is_ok_and(|frame| frame.expired(env.now_ms));
-                self.deleted += i64::from(!has_expired);
-                retire(&mut commands, key, Some(field));
-                if let (Some(place), Ok(frame)) = (key.bucket(), Frame::decode(stored)) {
+                let frame = Frame::decode(stored).ok();
+                self.deleted += i64::from(!frame.as_ref().is_some_and(|frame| frame.expired(env.now_ms)));
+                if let (Some(place), Some(frame)) = (key.bucket(), frame) {
+                    retire(&mut commands, key, &frame);
                     abandon(place.origin, &frame, env);
                 }
             }
@@ -358,15 +359,9 @@ impl Delete {
     }
 }
 
-/// Retires the spilled value that an old stored value points to, where it does.
-fn retire(commands: &mut Commands, key: &Key, old: Option<Reply<'_>>) {
-    if let (Some(place), Some(Reply::Bulk(stored))) = (key.bucket(), old)
-        && let Ok(Frame { body: Body::Spill { nonce, .. }, .. }) = Frame::decode(stored)
-    {
-        let mut writes = CompareAndSet::default();
-        retire_spill(&mut writes, place, nonce, &key.logical);
-        for write in writes.into_writes() {
-            commands.push(&write.iter().map(Vec::as_slice).collect::<Vec<_>>());
-        }
+/// Retires the spilled value that an old frame points to, where it does.
+fn retire(commands: &mut Commands, key: &Key, old: &Frame<'_>) {
+    if let (Some(place), Body::Spill { nonce, .. }) = (key.bucket(), old.body) {
+        spill_retirement(place, nonce, &key.logical, |command| commands.push(command));
     }
 }

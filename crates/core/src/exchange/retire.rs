@@ -18,16 +18,18 @@ pub fn goes_at_once(left_ms: i64) -> bool {
     left_ms == -2 || (left_ms >= 0 && retire_ms.is_some_and(|most| left_ms <= most))
 }
 
-/// Retires the spilled value with this nonce.
-pub(crate) fn retire_spill(writes: &mut CompareAndSet, place: &Place, nonce: u64, key: &[u8]) {
-    writes.write(&[b"PEXPIRE", &spill_name(place.origin, nonce, key), RETIRE_MS]);
+/// The command that retires the spilled value with this nonce.
+pub(super) fn spill_retirement(place: &Place, nonce: u64, key: &[u8], send: impl FnOnce(&[&[u8]])) {
+    send(&[b"PEXPIRE", &spill_name(place.origin, nonce, key), RETIRE_MS]);
 }
 
 /// Retires what a spot's stored value points to: the spilled value, where it does, and parts, which the sweep is told of.
 pub(super) fn retire(writes: &mut CompareAndSet, key: &Key, spot: &Spot, env: &Env<'_>) {
     let (Some(place), Some(frame)) = (spot.bucket(), spot.frame()) else { return };
     match frame.body {
-        Body::Spill { nonce, .. } => retire_spill(writes, place, nonce, &key.logical),
+        Body::Spill { nonce, .. } => {
+            spill_retirement(place, nonce, &key.logical, |command| writes.write(command));
+        }
         _ => abandon(place.origin, &frame, env),
     }
 }

@@ -7,14 +7,12 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `cursor` | what servers take for the cursor and the options of SSCAN and HSCAN |
-//! | `glance` | SISMEMBER, HGET and others, answered from a packed collection as it lies |
 //! | `excerpt` | what SPOP, SRANDMEMBER, HRANDFIELD, SSCAN and HSCAN ask of what is too large to be read whole |
 //! | `sets` | SADD and all others on sets |
 //! | `hashes` | HSET and all others on hashes |
 
 mod cursor;
 mod excerpt;
-mod glance;
 mod hashes;
 mod sets;
 
@@ -23,7 +21,6 @@ use crate::string::Run;
 
 pub(crate) use cursor::is_cursor;
 pub(crate) use excerpt::Excerpt;
-pub(crate) use glance::glance;
 
 /// The function for a command by its whole lower-case name, or none where it is none on sets or hashes.
 pub(crate) fn lookup(name: &[u8]) -> Option<Run> {

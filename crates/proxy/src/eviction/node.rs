@@ -79,8 +79,8 @@ pub(super) async fn keep(shared: Rc<Shared>, node: Option<Node>, errand: Errand)
                 tracing::warn!(
                     refusal,
                     server = %keeper.errand.address(),
-                    "the server refuses what keeps it within max_memory, and nothing leaves: give keyfold's user there the rights \
-                     that it needs (`+@all ~* &*`)"
+                    "the server refuses what has keys leave, and its memory may grow beyond max_memory; where that is for want of \
+                     rights, give keyfold's user there what it needs (`+@all ~* &*`)"
                 );
             }
             keeper.databases.clear();
