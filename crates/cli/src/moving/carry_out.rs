@@ -10,7 +10,7 @@ use keyfold_core::layout::{Layout, Move};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::dictionaries;
-use keyfold_server::layout::stored::Stored;
+use keyfold_server::layout::stored::{self, Stored};
 use keyfold_server::pace::Pace;
 use keyfold_server::priority::while_giving_way;
 use keyfold_server::{Nodes, Server};
@@ -45,7 +45,12 @@ pub(crate) fn carry_out(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Done> {
     let moving = match differs(before, &planned.layout) {
-        true => activate(nodes.home(), before, &planned.layout)?,
+        true => {
+            let layout = activate(nodes.home(), before, &planned.layout)?;
+            // Whoever removes dictionaries that no layout named may have met these before it was in force.
+            dictionaries::write(nodes.home(), &planned.layout)?;
+            layout
+        }
         false => planned.layout.clone(),
     };
     let driven = while_giving_way(|| drive::drive(nodes, &moving, keys, pace, interrupt))?;
@@ -54,7 +59,11 @@ pub(crate) fn carry_out(
     connect_anew(nodes)?;
     if done.driven.is_proof() && !planned.moving.is_empty() {
         if moving.moving().any(|namespace| namespace.collection().is_some()) {
-            nodes.servers().iter_mut().try_for_each(|server| leftovers::retire_parts(server, &moving))?;
+            for at in 0..nodes.servers().len() {
+                // Who has turned the move round meanwhile makes parts there.
+                ensure_in_force(nodes, &moving)?;
+                leftovers::retire_parts(&mut nodes.servers()[at], &moving)?;
+            }
         }
         let settled = moving.settled(&planned.moving);
         let moving = Stored { text: moving.to_stored(), layout: moving };
@@ -64,7 +73,10 @@ pub(crate) fn carry_out(
         let late = while_giving_way(|| survey::survey(nodes, &moving.layout, &mut pace.looking(), interrupt))?;
         done.stragglers = late.keys();
         if done.stragglers == 0 {
-            nodes.servers().iter_mut().try_for_each(|server| leftovers::remove(server, &moving.layout))?;
+            for at in 0..nodes.servers().len() {
+                ensure_in_force(nodes, &settled)?;
+                leftovers::remove(&mut nodes.servers()[at], &moving.layout)?;
+            }
         }
         (done.layout, done.settled) = (settled, true);
     }
@@ -73,6 +85,14 @@ pub(crate) fn carry_out(
         done.rss_bytes += server.info("memory")?.number("used_memory_rss");
     }
     Ok(done)
+}
+
+/// That no other tool has brought another layout into force.
+fn ensure_in_force(nodes: &mut Nodes, layout: &Layout) -> anyhow::Result<()> {
+    let stored = stored::read(nodes.home())?;
+    let is_in_force = stored.is_some_and(|stored| stored.layout == *layout);
+    anyhow::ensure!(is_in_force, "another layout has come into force meanwhile; run the same command again");
+    Ok(())
 }
 
 /// To the nodes of a cluster as they are by now: it may have failed over.

@@ -98,8 +98,6 @@ fn look_and_move(
     let Look { planned, survey, .. } = look;
     dictionaries::write(nodes.home(), &planned.layout)?;
     let done = carry_out(nodes, before.as_ref(), &planned, survey.keys(), &mut pace, interrupt)?;
-    // Whoever removes dictionaries that no layout named may have met these before the layout was in force.
-    dictionaries::write(nodes.home(), &planned.layout)?;
     report(config, &planned, &survey, &done, &raised, out)?;
     if done.driven.is_proof() && done.stragglers == 0 {
         clean(config, nodes, &done.layout, out)?;

@@ -57,6 +57,27 @@ fn taking_back_doesn_t_change_which_of_two_values_clients_see() {
     assert_eq!(said(&mut wire, "GET user:3"), seen);
 }
 
+#[test]
+fn folding_again_half_way_out_doesn_t_change_which_of_two_values_clients_see() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut direct = stage.connect();
+    fill(&mut direct);
+    stage.fold(LAYOUT, &[]).assert_code(0);
+    let proxy = Subject::beside(&stage.server).unwrap();
+    let mut wire = Wire::connect(proxy.address()).unwrap();
+    // It stays in its bucket: another type has its name.
+    direct.call(&[b"RPUSH", b"user:3", b"a list"]).unwrap();
+    stage.unfold(&[]).assert_code(3).assert_says("\"user:3\"");
+    assert_eq!(said(&mut direct, "DEL user:3"), ":1\\r\\n");
+    ok(&mut direct, &[b"SET", b"user:3", b"another value"]);
+    assert_eq!(said(&mut wire, "GET user:3"), "$13\\r\\nanother value\\r\\n");
+    stage.fold(LAYOUT, &[]).assert_code(1).assert_says("hold two values: \"user:3\"");
+    assert_eq!(said(&mut wire, "GET user:3"), "$13\\r\\nanother value\\r\\n");
+    ok(&mut wire, &[b"SET", b"user:3", b"one value"]);
+    stage.fold(LAYOUT, &[]).assert_code(0);
+    assert_eq!(said(&mut wire, "GET user:3"), "$9\\r\\none value\\r\\n");
+}
+
 /// Keys that a fold takes from the one place to the other between two looks lie in one at any time.
 #[test]
 fn a_fold_that_goes_on_is_no_client_that_writes_past_keyfold() {
