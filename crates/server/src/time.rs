@@ -26,13 +26,13 @@ pub struct ServerTime {
 impl ServerTime {
     /// Asks the server, or this machine where the server refuses.
     pub fn ask(server: &mut Server) -> anyhow::Result<Self> {
-        let asked = Instant::now();
         // Some managed servers refuse TIME; then this machine's clock has to do.
         let at_ms = server.ask(&[b"TIME"]).map(|Moment(ms)| ms).unwrap_or_else(|_| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
         });
-        Ok(Self { asked, at_ms })
+        // The request may have waited behind others, and hardly the reply.
+        Ok(Self { asked: Instant::now(), at_ms })
     }
 
     /// Milliseconds since 1970.

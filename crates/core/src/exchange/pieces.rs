@@ -15,7 +15,7 @@ use crate::exchange::{Effect, Env, Exchange, Io, Step, UnderWay, Work, done};
 use crate::layout::Located;
 use crate::notify::Notices;
 use crate::resp::{Answer, Protocol, Reply};
-use crate::string::Run;
+use crate::string::{MOST_ANSWERED_BYTES, Run, TOO_MUCH_ASKED};
 
 /// Keys of one step: about half a millisecond of the server's time.
 pub(crate) const KEYS_AT_ONCE: usize = 512;
@@ -105,7 +105,7 @@ impl Pieces {
             return next;
         }
         if let Err(error) = self.add(&answer) {
-            return done(io, error);
+            return done(io, &error);
         }
         if self.asked < self.ends.len() {
             return Step::More(self.send_next(env, io.wire));
@@ -122,11 +122,16 @@ impl Pieces {
     }
 
     /// Adds the answer to a step; what is no such answer ends the command as it is.
-    fn add<'a>(&mut self, answer: &'a [u8]) -> Result<(), &'a [u8]> {
+    fn add(&mut self, answer: &[u8]) -> Result<(), Vec<u8>> {
         match (&mut self.total, Reply::parse(answer)) {
             (Total::Sum(sum), Ok(Reply::Integer(count))) => *sum += count,
-            (Total::Elements(elements), Ok(Reply::Array(parts))) => elements.extend_from_slice(parts.raw()),
-            _ => return Err(answer),
+            (Total::Elements(elements), Ok(Reply::Array(parts))) => {
+                if elements.len() + parts.raw().len() > MOST_ANSWERED_BYTES {
+                    return Err(format!("-{TOO_MUCH_ASKED}\r\n").into_bytes());
+                }
+                elements.extend_from_slice(parts.raw());
+            }
+            _ => return Err(answer.to_vec()),
         }
         Ok(())
     }

@@ -100,8 +100,9 @@ impl Watch {
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let loading = if self.answer.is_none() {
             if reply.starts_with(b"-") {
+                // What was watched before is watched still.
                 io.answer.extend_from_slice(reply);
-                return Step::Done(Effect::Unwatched);
+                return Step::Done(Effect::None);
             }
             if reply != b"+OK\r\n" {
                 return Step::Unexpected;

@@ -405,6 +405,12 @@ impl Session {
         {
             return Route::error(error);
         }
+        if command.id == Id::Swapdb && env.layout.moving().next().is_some() {
+            return Route::error(
+                "ERR keyfold: SWAPDB waits until keys have been moved, as the walk over them would miss some; try again later"
+                    .to_owned(),
+            );
+        }
         if places.is_empty() {
             return Route::PassOn;
         }

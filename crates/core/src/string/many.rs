@@ -7,12 +7,22 @@ use crate::notify::Event;
 use crate::number::parse_integer;
 use crate::resp::Answer;
 
+/// One answer has no more than this: a key that is named many times is read once and answered each time.
+pub(crate) const MOST_ANSWERED_BYTES: usize = 512 << 20;
+/// The error of what would have more.
+pub(crate) const TOO_MUCH_ASKED: &str =
+    "ERR keyfold: the answer would have more than 512 MiB; ask for fewer keys at once";
+
 /// MGET key …: the values in order; nil where there is none, or another type.
 ///
 /// In the place of a value that can't be decoded stands its error. Nil would say that it isn't there, and an error
 /// in place of the array would keep the other values from the client; clients know errors inside arrays from EXEC.
 pub(super) fn mget(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let keys = &call.args[1..];
+    let bytes = keys.iter().map(|key| space.string(key).ok().flatten().map_or(0, |entry| entry.value.len()));
+    if bytes.fold(0, usize::saturating_add) > MOST_ANSWERED_BYTES {
+        return Err(TOO_MUCH_ASKED.into());
+    }
     answer.array(keys.len());
     for key in keys {
         match space.string(key) {
@@ -94,6 +104,7 @@ fn write(pairs: &[&[u8]], space: &mut Space) {
 #[cfg(test)]
 mod tests {
     use super::super::tests::now_is;
+    use super::{MOST_ANSWERED_BYTES, TOO_MUCH_ASKED};
 
     #[test]
     fn mget_shows_other_types_as_nil() {
@@ -168,5 +179,14 @@ mod tests {
         assert_eq!(keys.run(&["MSETNX", "a", "1", "a", "2"]), ":1\r\n");
         assert_eq!(keys.run(&["GET", "a"]), "$1\r\n2\r\n");
         assert_eq!(keys.run(&["MSET", "a", "1", "b"]), "-ERR wrong number of arguments for 'mset' command\r\n");
+    }
+
+    #[test]
+    fn a_value_that_is_asked_for_again_and_again_is_not_answered_without_end() {
+        let mut keys = now_is(1000);
+        keys.string("k", &"x".repeat(MOST_ANSWERED_BYTES / 2));
+        assert_eq!(keys.run(&["MGET", "k", "k", "k"]), format!("-{TOO_MUCH_ASKED}\r\n"));
+        keys.string("k", "x");
+        assert_eq!(keys.run(&["MGET", "k", "k"]), "*2\r\n$1\r\nx\r\n$1\r\nx\r\n");
     }
 }

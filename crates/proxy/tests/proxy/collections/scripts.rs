@@ -256,6 +256,8 @@ fn they_answer_as_on_plain_ones_while_these_are_moved() {
         call(&mut client, "EXPIRE tags:8 1000");
         change_layout(&behind, &before, &moving);
         eventually("the layout is adopted", || proxy.layout().revision() == moving.revision());
+        let swapped = call(&mut client, "SWAPDB 1 2");
+        assert!(swapped.starts_with("-ERR keyfold: SWAPDB waits"), "{swapped}");
         // Keys of another type, which were there before the namespace was, stay what they are.
         let mut direct = behind.connect().unwrap();
         for (key, packed, write) in
