@@ -130,6 +130,9 @@ impl<'s> InField<'s> {
         };
         let expires_at_ms = frame.expires_at_ms;
         env.note_read_until(key, expires_at_ms);
+        if frame.expired(env.now_ms) {
+            return Some(Self::Nothing);
+        }
         Some(match decode(env, namespace, key, &frame, None) {
             Ok(Some(value)) => Self::Value(value, expires_at_ms),
             Ok(None) => Self::Nothing,
@@ -164,10 +167,46 @@ impl<'s> InField<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::table;
     use crate::drive::Context;
     use crate::exchange::ServerInfo;
     use crate::layout::Layout;
     use crate::string;
+
+    /// What has expired is gone, whatever of it a command would need.
+    #[test]
+    fn what_has_expired_is_not_there() {
+        const NOW_MS: i64 = 1_700_000_000_000;
+        let layout = "[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 10 }\n\
+             [[namespace]]\nkeys = 's:{id:int}'\ntype = 'set'\nbucket = { span = 10 }\n\
+             [[namespace]]\nkeys = 'h:{id:int}'\ntype = 'hash'\nbucket = { span = 10 }\n";
+        let layout = Layout::parse_file(layout).unwrap();
+        let context = Context::without_data(&layout, ServerInfo::default());
+        let nonces = &mut || 7;
+        for (key, value, request) in [
+            ("n:15", &b"x"[..], "STRLEN n:15"),
+            ("s:15", b"\x40\x01a", "SISMEMBER s:15 a"),
+            ("s:15", b"\x40\x01a", "SCARD s:15"),
+            ("h:15", b"\x42\x01f\xd1", "HEXISTS h:15 f"),
+            ("h:15", b"\x42\x01f\xd1", "HLEN h:15"),
+        ] {
+            let place = layout.locate(key.as_bytes()).place().unwrap();
+            let mut stored = Vec::new();
+            Body::Raw(value).encode(Some(NOW_MS), &mut stored);
+            let reply = [format!("${}\r\n", stored.len()).as_bytes(), &stored, b"\r\n"].concat();
+            let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            let command = table().resolve(&args).unwrap();
+            let run = command.run.or(command.members).unwrap();
+            for (now_ms, answer) in [(NOW_MS, ":1\r\n"), (NOW_MS + 1, ":0\r\n")] {
+                let mut env = context.env(now_ms, nonces);
+                let (mut wire, mut out) = (Vec::new(), Vec::new());
+                let mut look = Look::start((command.id, run), &args, &place, Protocol::Resp2, &mut wire);
+                let step = look.handle_reply(&reply, &mut env, &mut Io { wire: &mut wire, answer: &mut out });
+                assert!(matches!(step, Step::Done(_)), "{request}");
+                assert_eq!(String::from_utf8_lossy(&out), answer, "{request} at {now_ms}");
+            }
+        }
+    }
 
     /// What a client sends behind a command may change the field before it would be read a second time.
     #[test]
