@@ -79,6 +79,8 @@ struct Marks {
 struct Known {
     of: Node,
     history: String,
+    /// How far in that it was when it was asked last.
+    offset: u64,
     /// It has all that its primary had at this moment.
     has_all_of_ms: Option<i64>,
     /// Why it isn't read from, where it says so itself or is away.
@@ -190,10 +192,12 @@ impl Replicas {
             Some(Replication::Primary { .. }) => return known.trouble = Some("it is a primary".to_owned()),
             None => return known.trouble = Some(without_replication(reply)),
         };
-        if known.history != history {
+        if known.history != history || offset < known.offset {
+            // One that was started anew may have older data than it had.
             known.has_all_of_ms = None;
             known.history.clone_from(&history);
         }
+        known.offset = offset;
         let Some(primary) = self.primaries.get(&of).filter(|primary| primary.history == history) else {
             self.known(node, of).has_all_of_ms = None;
             return;
@@ -207,6 +211,7 @@ impl Replicas {
         let unknown = || Known {
             of,
             history: String::new(),
+            offset: 0,
             has_all_of_ms: None,
             trouble: Some("it was not asked yet".to_owned()),
             reads: 0,

@@ -172,7 +172,8 @@ impl Requests {
             let replica = replicas.get(part.part).copied().flatten();
             let whose = Whose { part: Some(part.part), replica, ..self.whose(request, slot, at, part.replies) };
             if plan.awaits_replicas() {
-                ask_alone(&self.worker, cluster, None, whose, part.commands);
+                // What it counts is of this node, and of no other that has the slot once it moves.
+                ask_alone(&self.worker, cluster, cluster.node_of(at), whose, part.commands);
                 continue;
             }
             note_written(state, plan, at, cluster);

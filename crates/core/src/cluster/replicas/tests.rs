@@ -93,6 +93,21 @@ fn what_was_asked_before_the_layout_in_force_counts_for_nothing() {
     assert_eq!(stage.choose(0, 6), 1);
 }
 
+/// As after a restart from an older file, where it goes on in the same history.
+#[test]
+fn a_replica_that_falls_back_is_read_from_once_it_has_all_again() {
+    let mut stage = Stage::new(ReadFrom::Replica);
+    stage.primary(0, &primary("h", 900));
+    stage.replica(1, 1, &replica("h", 900));
+    assert_eq!(stage.choose(0, 1), 1);
+    stage.replica(1, 2, &replica("h", 10));
+    assert_eq!(stage.choose(0, 2), 0);
+    stage.replica(1, 3, &replica("h", 899));
+    assert_eq!(stage.choose(0, 3), 0);
+    stage.replica(1, 4, &replica("h", 900));
+    assert_eq!(stage.choose(0, 4), 1);
+}
+
 #[test]
 fn offsets_of_two_histories_are_not_compared() {
     let mut stage = Stage::new(ReadFrom::Replica);

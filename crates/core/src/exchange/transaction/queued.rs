@@ -1,9 +1,9 @@
 //! Commands that a client has queued, and working them out one by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::command::Command;
+use crate::command::{Command, Flags};
 use crate::dialect::Dialect;
 use crate::exchange::Env;
 use crate::exchange::batch::Commands;
@@ -130,6 +130,9 @@ pub(super) fn bytes_of(queue: &[Queued]) -> usize {
 /// # Errors
 /// A command that shares a key with one that is worked out, but can't be itself: its name and the key.
 pub(super) fn settle(queue: &mut [Queued]) -> Result<(), String> {
+    if let Some(shared) = written_beside(queue) {
+        return Err(shares(shared));
+    }
     let folded = queue.iter().filter(|queued| queued.folded).count();
     if folded == 0 || folded == queue.len() {
         return Ok(());
@@ -152,16 +155,35 @@ pub(super) fn settle(queue: &mut [Queued]) -> Result<(), String> {
             let is_on_strings = next.command.is_some_and(|command| command.run.is_some());
             next.on_collections |= next.foreign.is_none() && !is_on_strings;
             if next.run().is_none() {
-                let name = next.args[0].escape_ascii().to_string();
-                return Err(format!(
-                    "EXECABORT keyfold: {name} and a command on a folded key use the same key in one transaction; split it"
-                ));
+                return Err(shares(next));
             }
             next.folded = true;
             folded.push(index);
         }
     }
     Ok(())
+}
+
+fn shares(queued: &Queued) -> String {
+    let name = queued.args[0].escape_ascii();
+    format!("EXECABORT keyfold: {name} and a command on a folded key use the same key in one transaction; split it")
+}
+
+/// A command of another type that reads a folded key and one that another command of the queue writes: the server is asked for
+/// its answer before that is written.
+fn written_beside(queue: &[Queued]) -> Option<&Queued> {
+    if queue.iter().all(|queued| queued.foreign.is_none()) {
+        return None;
+    }
+    let writes = |queued: &&Queued| queued.command.is_none_or(|command| command.flags.contains(Flags::WRITE));
+    let written: BTreeSet<&[u8]> = queue.iter().filter(writes).flat_map(Queued::keys).collect();
+    queue.iter().filter(|queued| queued.foreign.is_some()).find(|queued| {
+        let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
+        let all = queued.command.map(|command| command.keys_in(&args));
+        let beside = |index: &usize| !queued.keys.contains(index);
+        let mut beside = all.iter().flat_map(|keys| keys.iter()).map(|key| key.index).filter(beside);
+        beside.any(|index| args.get(index).is_some_and(|key| written.contains(key)))
+    })
 }
 
 pub(super) fn initial_outcomes(queue: &[Queued]) -> Vec<Outcome> {

@@ -155,6 +155,33 @@ fn in_a_transaction_they_are_one_step_with_all_else() {
     });
 }
 
+/// A command of another type on a folded key is shown that before EXEC: it must neither write then, nor miss what the transaction writes.
+#[test]
+fn what_the_server_would_carry_out_before_exec_is_refused_in_a_transaction() {
+    on_every_server(|_, client, _| {
+        talk(client, &[("SADD tags:1 m", ":1"), ("RPUSH q a b", ":2"), ("SET user:1 s", "+OK")]);
+        for line in ["ZUNIONSTORE d 1 tags:1", "SORT tags:1 ALPHA STORE l", "LMPOP 2 q user:1 LEFT"] {
+            assert_eq!(call(client, "MULTI"), "+OK\r\n");
+            let said = call(client, line);
+            // What a server doesn't know it refuses itself.
+            let is_refused = said.starts_with("-ERR keyfold: ") && said.contains("in a transaction");
+            assert!(is_refused || said.starts_with("-ERR unknown command"), "{line}: {said}");
+            assert!(call(client, "EXEC").starts_with("-EXECABORT "), "{line}");
+        }
+        talk(client, &[("EXISTS d l", ":0"), ("LLEN q", ":2"), ("ZUNIONSTORE d 1 tags:1", ":1")]);
+        let lines =
+            [("MULTI", "+OK"), ("ZADD z 5 m", "+QUEUED"), ("ZUNIONSTORE e 1 z", "+QUEUED"), ("EXEC", "*2 :1 :1")];
+        talk(client, &lines);
+        talk(client, &[("MULTI", "+OK"), ("ZADD z 6 n", "+QUEUED")]);
+        if call(client, "ZUNION 2 z tags:1") == "+QUEUED\r\n" {
+            let said = call(client, "EXEC");
+            assert!(said.starts_with("-EXECABORT keyfold: ") && said.contains("the same key"), "{said}");
+        }
+        call(client, "DISCARD");
+        talk(client, &[("ZCARD z", ":1")]);
+    });
+}
+
 #[test]
 fn fields_expire_before_every_server() {
     on_every_server(|server, client, _| {
