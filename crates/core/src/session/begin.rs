@@ -320,7 +320,7 @@ impl Session {
             Id::Get => {
                 return sent(UnderWay::Get(native::Get::start(args[1], place, protocol, io.wire)), 1, Hold::Nothing);
             }
-            Id::Del | Id::Unlink => return begin_delete(args[0], only_key(args, place), io),
+            Id::Del | Id::Unlink => return begin_delete(args[0], only_key(args, place), env, io),
             Id::Incr | Id::Decr | Id::Incrby | Id::Decrby
                 if place.kind.is_field() && !env.stats.namespace(place.namespace).has_framed_counters() =>
             {
@@ -481,7 +481,7 @@ impl Session {
             _ if places.are_moving() => set_form(id)
                 .zip(places.of(args).next())
                 .and_then(|(form, key)| native::set_moving(env, form, key, args, io.wire)),
-            Id::Del | Id::Unlink => return begin_delete(args[0], places.of(args), io),
+            Id::Del | Id::Unlink => return begin_delete(args[0], places.of(args), env, io),
             Id::Mset => {
                 let values = args[2..].iter().step_by(2).copied();
                 native::set_many(env, places.of(args).zip(values), io.wire)
@@ -494,7 +494,7 @@ impl Session {
         if !command.writes
             && let Some((look, replies)) = LookAtMany::start((id, run), args, places.placed(), self.protocol, io.wire)
         {
-            return sent(UnderWay::LookAtMany(Box::new(look)), replies, Hold::Nothing);
+            return sent(UnderWay::LookAtMany(Box::new(look)), replies, hold_of_group(env));
         }
         if id == Id::Msetnx
             && let Some((work, replies)) =
@@ -720,7 +720,18 @@ fn only_key<'a>(args: &[&'a [u8]], place: &Place) -> impl Iterator<Item = (&'a [
     std::iter::once((args[1], Located::Placed(place.clone())))
 }
 
-fn begin_delete<'a>(name: &[u8], keys: impl Iterator<Item = (&'a [u8], Located)>, io: &mut Io<'_>) -> Begun {
+fn begin_delete<'a>(
+    name: &[u8],
+    keys: impl Iterator<Item = (&'a [u8], Located)>,
+    env: &Env<'_>,
+    io: &mut Io<'_>,
+) -> Begun {
     let (delete, replies) = native::Delete::start(name, keys, io.wire);
-    sent(UnderWay::Delete(Box::new(delete)), replies, Hold::Nothing)
+    sent(UnderWay::Delete(Box::new(delete)), replies, hold_of_group(env))
+}
+
+/// What waits behind commands that go in a MULTI and take no memory: some servers refuse them there while memory is full, and
+/// they are sent once more.
+fn hold_of_group(env: &Env<'_>) -> Hold {
+    if env.dialect().queues_reads_when_full() { Hold::Nothing } else { Hold::SameKeys }
 }

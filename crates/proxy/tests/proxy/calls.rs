@@ -174,6 +174,13 @@ fn a_full_server_refuses_what_it_refuses_alone() {
         "GETDEL user:3",
         "SETNX user:3 x",
         "APPEND user:3 x",
+        // Some servers refuse these in a MULTI, and they are sent once more.
+        "DEL user:4",
+        "GET user:4",
+        "DEL user:5",
+        "GETDEL user:5",
+        "MGET user:1 user:6",
+        "GETDEL user:6",
         "GETDEL user:1",
     ];
     let [together, alone] = [true, false].map(|together| {
@@ -182,6 +189,7 @@ fn a_full_server_refuses_what_it_refuses_alone() {
         for text in ["SET user:1 5 EX 900", "SET user:2 two", "SET user:3 three", "INCR user:1"] {
             call(&mut client, text);
         }
+        (4..7).for_each(|id| assert_eq!(call(&mut client, &format!("SET user:{id} {id}")), "+OK\r\n"));
         call(&mut stage.server.connect().unwrap(), "CONFIG SET maxmemory 1");
         if !together {
             return texts.map(|text| call(&mut client, text).escape_default().to_string()).to_vec();
