@@ -259,6 +259,8 @@ mod tests {
         let pointer = [format!("*2\r\n$-1\r\n${}\r\n", pointer.len()).as_bytes(), &pointer, b"\r\n"].concat();
         for (is_kept, followed) in [(true, true), (true, false), (false, true)] {
             let mut client = Client::new(&layout);
+            let server = ServerInfo { name: "redis".into(), version: "7.2.0".into() };
+            client.context = Context::without_data(&layout, server);
             client.cache = is_kept.then_some(&cache);
             let (read, _) = client.begin("MGET n:1 n:5").unwrap();
             if followed {
@@ -271,6 +273,22 @@ mod tests {
             match is_kept && followed {
                 true => assert_eq!((answered, &client.out[..]), (Progress::Kept, &b"*2\r\n$-1\r\n$-1\r\n"[..])),
                 false => assert_eq!((answered, client.out.len()), (Progress::More(1), 0), "it may have been replaced"),
+            }
+        }
+    }
+
+    /// Up to Redis 7.0 a full server refuses reads in a MULTI, and they are sent once more.
+    #[test]
+    fn what_may_be_sent_once_more_is_not_overtaken() {
+        let layout = Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 10 }\n").unwrap();
+        for (version, waits) in [("7.0.15", true), ("7.2.0", false)] {
+            for request in ["DEL n:1", "MGET n:1 n:5"] {
+                let mut client = Client::new(&layout);
+                let server = ServerInfo { name: "redis".into(), version: version.into() };
+                client.context = Context::without_data(&layout, server);
+                client.begin(request).unwrap();
+                assert_eq!(client.begin("SET n:1 later").is_none(), waits, "{request}, {version}");
+                assert!(client.begin("SET n:2 other").is_some(), "{request}, {version}");
             }
         }
     }
