@@ -308,7 +308,7 @@ impl Evictor {
             let reply = Reply::parse(raw).map_err(|error| error.to_string())?;
             if let Reply::Error(text) = reply {
                 // A name may hold another type by now, and a slot may have moved.
-                let is_elsewhere = self.by_slot && (Redirect::read(raw).is_some() || text.starts_with(b"TRYAGAIN"));
+                let is_elsewhere = self.by_slot && Redirect::read(raw).is_some();
                 self.knows_scripts &= !text.starts_with(b"NOSCRIPT");
                 // While their slot moves some parts are elsewhere, which the server says in many words.
                 let is_in_part = self.by_slot && matches!(sent, Sent::Suspect(Suspect::Parts { .. }, _));

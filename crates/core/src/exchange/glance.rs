@@ -3,6 +3,7 @@
 
 use crate::collection::{CollectionKind, PackedView};
 use crate::command::Id;
+use crate::members::count;
 use crate::resp::Answer;
 
 /// Answers the command; false, and nothing written, where it takes more than a look.
@@ -45,10 +46,6 @@ fn answer_value(view: &PackedView<'_>, field: &[u8], answer: &mut Answer<'_>) {
         Some(value) => answer.bulk(&value),
         None => answer.nil(),
     }
-}
-
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

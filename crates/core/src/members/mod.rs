@@ -22,6 +22,11 @@ use crate::string::Run;
 pub(crate) use cursor::is_cursor;
 pub(crate) use excerpt::Excerpt;
 
+/// A number of members, fields or bytes, as it is answered.
+pub(crate) fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
 /// The function for a command by its whole lower-case name, or none where it is none on sets or hashes.
 pub(crate) fn lookup(name: &[u8]) -> Option<Run> {
     sets::lookup(name).or_else(|| hashes::lookup(name))

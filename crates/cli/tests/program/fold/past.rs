@@ -10,14 +10,31 @@ use keyfold_testkit::{Server, Subject, Wire};
 
 use super::stage::{LAYOUT, Stage, fill, finish, ok, said};
 
+/// Keys that were folded, and who reads and writes them.
+struct Folded {
+    stage: Stage,
+    proxy: Subject,
+    /// To the server itself.
+    direct: Wire,
+    /// To keyfold.
+    wire: Wire,
+}
+
+impl Folded {
+    fn new() -> Option<Self> {
+        let stage = Stage::newest(&[])?;
+        let mut direct = stage.connect();
+        fill(&mut direct);
+        stage.fold(LAYOUT, &[]).assert_code(0);
+        let proxy = Subject::beside(&stage.server).unwrap();
+        let wire = Wire::connect(proxy.address()).unwrap();
+        Some(Self { stage, proxy, direct, wire })
+    }
+}
+
 #[test]
 fn what_was_written_past_a_folded_namespace_is_fetched_by_the_next_fold() {
-    let Some(stage) = Stage::newest(&[]) else { return };
-    let mut direct = stage.connect();
-    fill(&mut direct);
-    stage.fold(LAYOUT, &[]).assert_code(0);
-    let proxy = Subject::beside(&stage.server).unwrap();
-    let mut wire = Wire::connect(proxy.address()).unwrap();
+    let Some(Folded { stage, proxy: _proxy, mut direct, mut wire }) = Folded::new() else { return };
     ok(&mut direct, &[b"SET", b"user:4242", b"past keyfold"]);
     ok(&mut direct, &[b"SET", b"user:3", b"another value"]);
     direct.call(&[b"RPUSH", b"user:4243", b"a list"]).unwrap();
@@ -41,12 +58,7 @@ fn what_was_written_past_a_folded_namespace_is_fetched_by_the_next_fold() {
 
 #[test]
 fn taking_back_doesn_t_change_which_of_two_values_clients_see() {
-    let Some(stage) = Stage::newest(&[]) else { return };
-    let mut direct = stage.connect();
-    fill(&mut direct);
-    stage.fold(LAYOUT, &[]).assert_code(0);
-    let proxy = Subject::beside(&stage.server).unwrap();
-    let mut wire = Wire::connect(proxy.address()).unwrap();
+    let Some(Folded { stage, proxy: _proxy, mut direct, mut wire }) = Folded::new() else { return };
     ok(&mut direct, &[b"SET", b"user:3", b"another value"]);
     let seen = said(&mut wire, "GET user:3");
     stage.fold(LAYOUT, &[]).assert_code(3);
@@ -59,12 +71,7 @@ fn taking_back_doesn_t_change_which_of_two_values_clients_see() {
 
 #[test]
 fn folding_again_half_way_out_doesn_t_change_which_of_two_values_clients_see() {
-    let Some(stage) = Stage::newest(&[]) else { return };
-    let mut direct = stage.connect();
-    fill(&mut direct);
-    stage.fold(LAYOUT, &[]).assert_code(0);
-    let proxy = Subject::beside(&stage.server).unwrap();
-    let mut wire = Wire::connect(proxy.address()).unwrap();
+    let Some(Folded { stage, proxy: _proxy, mut direct, mut wire }) = Folded::new() else { return };
     // It stays in its bucket: another type has its name.
     direct.call(&[b"RPUSH", b"user:3", b"a list"]).unwrap();
     stage.unfold(&[]).assert_code(3).assert_says("\"user:3\"");

@@ -31,6 +31,7 @@ mod write;
 pub(super) use random::{Draw, answer_fields};
 pub(super) use scan::scan_options;
 
+use super::count;
 use crate::dialect::Since;
 use crate::string::Run;
 
@@ -78,9 +79,4 @@ pub(super) fn since(name: &str) -> Option<Since> {
         "hgetdel" => Since::HGETDEL,
         _ => return None,
     })
-}
-
-/// A number of fields or bytes, as it is answered.
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -56,7 +56,7 @@ fn edit<'s>(space: &'s mut Space, key: &[u8]) -> Result<&'s mut Set, Halt> {
 
 /// Answers with how many there are.
 fn answer_count(answer: &mut Answer<'_>, count: usize) {
-    answer.integer(i64::try_from(count).unwrap_or(i64::MAX));
+    answer.integer(super::count(count));
 }
 
 /// Answers with all members of a set.
