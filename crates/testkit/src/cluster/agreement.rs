@@ -1,5 +1,7 @@
 //! Who is what in a cluster, and waiting until all nodes that can be reached say the same.
 
+use std::collections::HashSet;
+
 use crate::patience::wait_for;
 
 use super::error::ClusterError;
@@ -82,6 +84,32 @@ impl Cluster {
                 }
             }
             Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Waits until all nodes that can be reached know the configuration epoch of each primary among them, and no two
+    /// have the same.
+    ///
+    /// # Errors
+    /// Where they do not in time.
+    pub(super) fn wait_for_epochs(&self) -> Result<(), ClusterError> {
+        wait_for("the primaries' epochs to be known", PATIENCE, || {
+            let mut claims = self.claims().map_err(|error| error.to_string())?;
+            claims.retain(|(_, seen)| seen.is("master"));
+            for index in self.reachable() {
+                let node = &self.nodes[index];
+                let view = node.view().map_err(|error| error.to_string())?;
+                let knows = |claim: &Seen| {
+                    view.iter().any(|seen| (&seen.id, seen.config_epoch) == (&claim.id, claim.config_epoch))
+                };
+                if let Some((index, claim)) = claims.iter().find(|(_, claim)| !knows(claim)) {
+                    let (name, epoch) = (self.nodes[*index].name(), claim.config_epoch);
+                    return Err(format!("{} has not heard of epoch {epoch} of {name}", node.name()));
+                }
+            }
+            let epochs: HashSet<u64> = claims.iter().map(|(_, claim)| claim.config_epoch).collect();
+            if epochs.len() == claims.len() { Ok(()) } else { Err("two primaries have the same epoch".to_owned()) }
         })?;
         Ok(())
     }

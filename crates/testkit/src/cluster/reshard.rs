@@ -6,6 +6,11 @@
 //! finish      the rest, then SETSLOT NODE on target, source, others   MOVED
 //! ```
 //!
+//! The target makes itself a newer configuration epoch when it is told that it owns the slot: newer than those it has
+//! heard of. So all have to have heard of all before. Else two may choose the same; if the source is the one of them that
+//! then takes a newer still, while it has not been told yet, it takes the slot back from the target, which removes its
+//! keys, and afterwards each of the two says that the other owns it.
+//!
 //! Who drops a [`Resharding`] leaves the slot as it is, half-way. Another can be begun for it and gone on with, also
 //! after a failover of either side.
 
@@ -93,6 +98,7 @@ impl Cluster {
         let source = self.owner(slot)?;
         if source != target {
             self.move_keys(resharding, usize::MAX)?;
+            self.wait_for_epochs()?;
         }
         // The target first: should it fail over now, its replica knows already, and the source still sends clients there.
         let others = self.primaries()?.into_iter().filter(|index| *index != source && *index != target);
