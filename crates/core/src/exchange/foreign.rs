@@ -4,11 +4,16 @@
 //! itself answers: WRONGTYPE, or whatever it finds wrong first. A key that doesn't exist the server doesn't have
 //! either, so a command that only reads, or that can only take away, goes to it as it came; one that would
 //! create a key of its type is refused.
+//!
+//! One that writes by what several keys hold (ZUNIONSTORE) is carried out if they still hold it: else the first scratch
+//! name is made one that the server refuses, and all begins again.
 
 use crate::admin::scratch_key;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::{Env, Io, Step, done, fail, native_collection};
+use crate::exchange::script::{CompareAndSet, Otherwise};
+use crate::exchange::work::{MAX_ATTEMPTS, WORN_OUT};
+use crate::exchange::{Env, Io, Step, done, fail, native_collection, store};
 use crate::layout::Located;
 use crate::resp::{Protocol, write_command};
 use crate::string::{Collected, Held, Space, Unread, WhyUnread};
@@ -20,6 +25,8 @@ pub(crate) struct OnOtherType {
     pub(crate) folded: Vec<usize>,
     /// It writes HyperLogLogs, which are strings of their own form.
     pub(crate) writes_hyperloglog: bool,
+    /// What it writes depends on what several keys hold.
+    pub(crate) writes_by_several: bool,
     /// The error where no key exists and the command would create one.
     pub(crate) refusal: Option<String>,
 }
@@ -43,17 +50,20 @@ const FOLDED_HYPERLOGLOG: &str =
     "ERR keyfold: HyperLogLog commands are not supported on folded keys; keep them under other names";
 
 impl OnOtherType {
-    /// Says what is to be done, where `space` holds the folded keys. The scratch names begin with `scratch`.
-    pub(crate) fn judge(&self, args: &[Vec<u8>], space: &Space, scratch: &[u8]) -> Verdict<'_> {
+    /// Says what is to be done, where `space` holds the folded keys. The scratch names begin with `scratch`. Where there
+    /// is a `guard`, it is sent right before the command.
+    pub(crate) fn judge(&self, args: &[Vec<u8>], space: &Space, scratch: &[u8], guard: Option<&[u8]>) -> Verdict<'_> {
         let mut named = Vec::new();
         let mut shown: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         let mut commands = Commands::default();
         let mut scratches: Vec<Vec<u8>> = Vec::new();
+        let mut is_any_there = false;
         for index in &self.folded {
-            let name = [scratch, (scratches.len() + 1).to_string().as_bytes()].concat();
+            let name = scratch_name(scratch, scratches.len());
             let value = match args.get(*index).map(|key| space.held(key)) {
                 Some(Held::String(entry)) => entry.value.as_slice(),
                 Some(Held::Collection(Collected { collection, .. })) => {
+                    is_any_there = true;
                     commands.push(&[b"DEL", &name]);
                     native_collection::add(&name, collection, |args| commands.push(args));
                     scratches.push(name);
@@ -68,8 +78,14 @@ impl OnOtherType {
                 }
                 // Every other command only finds that the key is a string; which one makes no difference.
                 Some(Held::Unread(_)) => b"",
+                Some(Held::Nothing) if guard.is_some() => {
+                    scratches.push(name);
+                    named.push(*index);
+                    continue;
+                }
                 Some(Held::Nothing | Held::Other(_)) | None => continue,
             };
+            is_any_there = true;
             if self.writes_hyperloglog && value.starts_with(b"HYLL") {
                 return Verdict::Refused(FOLDED_HYPERLOGLOG);
             }
@@ -79,16 +95,19 @@ impl OnOtherType {
         }
         let of_another_type =
             |index: &usize| args.get(*index).is_some_and(|key| matches!(space.held(key), Held::Other(_)));
-        if scratches.is_empty() && self.folded.iter().any(of_another_type) {
+        if !is_any_there && self.folded.iter().any(of_another_type) {
             // While keys are moved, one of another type stays where it was.
             return Verdict::PassedOn;
         }
-        if scratches.is_empty() {
-            return self.refusal.as_deref().map_or(Verdict::PassedOn, Verdict::Refused);
+        match &self.refusal {
+            Some(refusal) if !is_any_there => return Verdict::Refused(refusal),
+            None if scratches.is_empty() => return Verdict::PassedOn,
+            _ => {}
         }
         for (index, name) in named.iter().zip(&scratches) {
             shown[*index] = name;
         }
+        guard.into_iter().for_each(|guard| commands.push_bytes(guard));
         let answer_at = commands.count() as usize;
         commands.push_passed(&shown);
         for name in &scratches {
@@ -98,18 +117,25 @@ impl OnOtherType {
     }
 }
 
+/// The scratch name of the folded key at this place among those that have one.
+fn scratch_name(scratch: &[u8], at: usize) -> Vec<u8> {
+    [scratch, (at + 1).to_string().as_bytes()].concat()
+}
+
 /// Such a command under way.
 #[derive(Debug)]
 pub(crate) struct Foreign {
     protocol: Protocol,
     args: Vec<Vec<u8>>,
     foreign: OnOtherType,
+    load: Load,
     phase: Phase,
+    attempts: u32,
 }
 
 #[derive(Debug)]
 enum Phase {
-    Loading(Load),
+    Loading,
     /// The server answers the command as it came.
     PassedOn,
     /// The server answers; which of the replies counts.
@@ -129,12 +155,12 @@ impl Foreign {
         let mut load = Load::located(env, keys).sparing();
         let replies = load.send(wire);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
-        (Self { protocol, args, foreign: foreign.clone(), phase: Phase::Loading(load) }, replies)
+        (Self { protocol, args, foreign: foreign.clone(), load, phase: Phase::Loading, attempts: 0 }, replies)
     }
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
         match &mut self.phase {
-            Phase::Loading(load) => match load.handle_reply(reply, env, io.wire) {
+            Phase::Loading => match self.load.handle_reply(reply, env, io.wire) {
                 Loading::Wait => Step::Wait,
                 Loading::More(replies) => Step::More(replies),
                 Loading::Failed(refusal) => refusal.end(io),
@@ -143,8 +169,15 @@ impl Foreign {
             Phase::PassedOn => done(io, reply),
             Phase::Asking(batch, answer_at) => match batch.handle_reply(reply) {
                 None => Step::Wait,
-                Some(Ok(replies)) => done(io, replies.get(*answer_at).map_or(&[], Vec::as_slice)),
                 Some(Err(refusal)) => refusal.end(io),
+                Some(Ok(replies)) => {
+                    let answer = replies.get(*answer_at).map_or(&[][..], Vec::as_slice);
+                    // What is answered otherwise didn't depend on what has changed.
+                    let has_changed = answer.starts_with(b"-")
+                        && self.foreign.writes_by_several
+                        && replies.get(*answer_at - 1).is_some_and(|guard| guard == b":0\r\n");
+                    if has_changed { self.begin_again(io) } else { done(io, answer) }
+                }
             },
         }
     }
@@ -156,18 +189,19 @@ impl Foreign {
 
     fn loaded(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let mut space = Space::new(env.now_ms);
-        if let Phase::Loading(load) = &self.phase {
-            load.fill(&mut space);
-        }
+        self.load.fill(&mut space);
         let first = self.foreign.folded.first().and_then(|index| self.args.get(*index));
         let scratch = scratch_key(first.map_or(&[], Vec::as_slice));
-        let (commands, answer_at) = match self.foreign.judge(&self.args, &space, &scratch) {
+        let guard = self.foreign.writes_by_several.then(|| {
+            let mut guard = CompareAndSet::default();
+            guard.name_key(&scratch_name(&scratch, 0));
+            store::check_all(&mut guard, self.load.keys(), space.now_ms());
+            guard.with_otherwise(Otherwise::PutStringFirst)
+        });
+        let (commands, answer_at) = match self.foreign.judge(&self.args, &space, &scratch, guard.as_deref()) {
             Verdict::Refused(error) => return fail(io, self.protocol, error),
             Verdict::Undecodable(error) => return fail(io, self.protocol, &error),
-            Verdict::NeedsBytes => {
-                let Phase::Loading(load) = &mut self.phase else { return Step::Wait };
-                return Step::More(load.send_rest(io.wire));
-            }
+            Verdict::NeedsBytes => return Step::More(self.load.send_rest(io.wire)),
             Verdict::PassedOn => {
                 write_command(io.wire, &self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
                 self.phase = Phase::PassedOn;
@@ -178,5 +212,19 @@ impl Foreign {
         let (batch, replies) = Batch::send_atomic(&commands, io.wire);
         self.phase = Phase::Asking(batch, answer_at);
         Step::More(replies)
+    }
+
+    /// The first of its keys, where it has had to begin again.
+    pub(crate) fn contended_key(&self) -> Option<&[u8]> {
+        self.load.keys().first().filter(|_| self.attempts > 0).map(|key| &key.logical[..])
+    }
+
+    fn begin_again(&mut self, io: &mut Io<'_>) -> Step {
+        self.attempts += 1;
+        if self.attempts == MAX_ATTEMPTS {
+            return fail(io, self.protocol, WORN_OUT);
+        }
+        self.phase = Phase::Loading;
+        Step::More(self.load.send(io.wire))
     }
 }

@@ -361,6 +361,7 @@ impl Exchange {
     pub(crate) fn contended_key(&self) -> Option<&[u8]> {
         match &self.0 {
             UnderWay::Work(work) => work.contended_key(),
+            UnderWay::Foreign(foreign) => foreign.contended_key(),
             UnderWay::PartsAttempt(attempt) => attempt.work().and_then(Work::contended_key),
             UnderWay::UserCall(call) => call.contended_key(),
             UnderWay::FunctionCall(call) => call.contended_key(),

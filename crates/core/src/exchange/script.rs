@@ -68,6 +68,8 @@ const EACH: Script =
 pub(crate) enum Otherwise {
     /// A list comes to lie there, so that commands for strings that come next are refused.
     PutListFirst,
+    /// A string comes to lie there, so that commands for other types that come next are refused.
+    PutStringFirst,
     /// It is removed.
     RemoveFirst,
 }
@@ -205,6 +207,7 @@ impl CompareAndSet {
     pub(crate) fn with_otherwise(&self, otherwise: Otherwise) -> Vec<u8> {
         let otherwise = match otherwise {
             Otherwise::PutListFirst => "redis.call('RPUSH', KEYS[1], '')",
+            Otherwise::PutStringFirst => "redis.call('SET', KEYS[1], '')",
             Otherwise::RemoveFirst => "redis.call('UNLINK', KEYS[1])",
         };
         let attempt = COMPARE_AND_SET.source;

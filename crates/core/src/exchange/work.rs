@@ -21,7 +21,11 @@ use crate::string::{self, Call, Halt, Held, HelpRequest, Run, Space, finish};
 
 /// How often a command is worked out again before it gives up. Every conflict is another client's success,
 /// so that only a storm on one key gets here.
-const MAX_ATTEMPTS: u32 = 1000;
+pub(crate) const MAX_ATTEMPTS: u32 = 1000;
+
+/// What is answered then.
+pub(crate) const WORN_OUT: &str =
+    "ERR keyfold: other clients changed the key each time this command was worked out; nothing was written, try again";
 
 /// No value grows beyond this here: the server makes it, under a spill's name.
 pub(crate) const GROWTH_LIMIT_BYTES: usize = 1 << 20;
@@ -410,8 +414,7 @@ impl Work {
         self.is_let_through = false;
         self.attempts += 1;
         if self.attempts == MAX_ATTEMPTS {
-            let message = "ERR keyfold: other clients changed the key each time this command was worked out; nothing was written, try again";
-            return fail(io, self.protocol, message);
+            return fail(io, self.protocol, WORN_OUT);
         }
         self.phase = Phase::Loading;
         Step::More(self.load.send(io.wire))

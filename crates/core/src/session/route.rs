@@ -536,7 +536,8 @@ impl Session {
             ));
         }
         let writes_hyperloglog = command.categories.contains(Categories::HYPERLOGLOG | Categories::WRITE);
-        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, refusal }, places }
+        let writes_by_several = command.flags.contains(Flags::WRITE) && keys.len() > 1 && !effort.patience.blocks();
+        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, writes_by_several, refusal }, places }
     }
 
     /// Within MULTI.

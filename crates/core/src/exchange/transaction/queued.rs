@@ -219,7 +219,7 @@ pub(super) fn run_queued(
     let mut out = Vec::new();
     let mut answer = Answer::new(&mut out, protocol);
     if let Some(foreign) = &queued.foreign {
-        match foreign.judge(&queued.args, space, scratch) {
+        match foreign.judge(&queued.args, space, scratch, None) {
             Verdict::Refused(error) => answer.error(error),
             Verdict::PassedOn => return Worked::Out(Outcome::Passed),
             Verdict::OnScratch(commands, answer_at) => return Worked::Shows(commands, answer_at),

@@ -182,6 +182,34 @@ fn what_the_server_would_carry_out_before_exec_is_refused_in_a_transaction() {
     });
 }
 
+/// Who takes a member out of a set, then out of what is made of it, finds it there no more, as no ZUNIONSTORE that comes later has it.
+#[test]
+fn what_another_command_makes_of_a_set_is_what_the_set_holds_then() {
+    on_every_server(|_, client, other| {
+        let many: String = (0..300).map(|number| format!(" m{number}")).collect();
+        call(client, &format!("SADD tags:1{many}"));
+        call(client, "SADD tags:2 a b");
+        for set in ["tags:1", "tags:2"] {
+            thread::scope(|scope| {
+                let taking = scope.spawn(|| {
+                    for _ in 0..400 {
+                        talk(client, &[(&format!("SADD {set} x"), ":1"), (&format!("SREM {set} x"), ":1")]);
+                        call(client, "ZREM d x");
+                        talk(client, &[("ZSCORE d x", "$-1")]);
+                    }
+                });
+                let mut made = 0;
+                while !taking.is_finished() {
+                    let said = call(other, &format!("ZUNIONSTORE d 1 {set}"));
+                    assert!(said.starts_with(':'), "{said}");
+                    made += 1;
+                }
+                assert!(made > 50, "{made}");
+            });
+        }
+    });
+}
+
 #[test]
 fn fields_expire_before_every_server() {
     on_every_server(|server, client, _| {
