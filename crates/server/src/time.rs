@@ -1,6 +1,6 @@
 //! The server's time: what expires goes by it, never by this machine's.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use keyfold_core::resp::Reply;
 
@@ -33,6 +33,11 @@ impl ServerTime {
         });
         // The request may have waited behind others, and hardly the reply.
         Ok(Self { asked: Instant::now(), at_ms })
+    }
+
+    /// How long ago the server was asked.
+    pub fn age(&self) -> Duration {
+        self.asked.elapsed()
     }
 
     /// Milliseconds since 1970.

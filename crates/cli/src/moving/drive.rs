@@ -22,7 +22,7 @@ use super::pass::{Hindrance, Pass};
 use crate::layout::keys;
 use crate::scan::Round;
 
-/// How often the server is asked for its memory.
+/// How often the server is asked for its memory, and for its time.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A walk finds what was written in old places since the one before: nothing soon, unless somebody goes on with it.
@@ -254,13 +254,17 @@ impl Driver<'_> {
     }
 
     fn walk(&mut self, node: usize, server: &mut Server, mover: &mut Mover) -> Result<(), Hindrance> {
-        let time = ServerTime::ask(server)?;
+        let mut time = ServerTime::ask(server)?;
         let context = Context::new(self.layout, server.version().info());
         let mut others = Others::new();
         let mut wire = Vec::new();
         let (mut shown, mut members) = (0, 0);
         loop {
             self.check_interrupt().map_err(Hindrance::ForGood)?;
+            if time.age() > LOOK_EVERY {
+                // It may have been put back: what expires goes by the server's clock as it is.
+                time = ServerTime::ask(server)?;
+            }
             let mut draw = || self.nonces.draw();
             let mut env = context.env(time.now_ms(), &mut draw);
             wire.clear();

@@ -126,9 +126,17 @@ enum Sent {
     Direct(VecDeque<Call>),
     /// Calls of the script, each with the keys it moves; before them perhaps the reply that loads the script.
     Move {
-        calls: Vec<Vec<Vec<u8>>>,
+        calls: Vec<Vec<Planned>>,
         loads: bool,
     },
+}
+
+/// A key that is ready to be moved.
+#[derive(Debug)]
+struct Planned {
+    key: Vec<u8>,
+    /// It has expired, and goes.
+    is_expired: bool,
 }
 
 /// What a walk is for.
@@ -164,7 +172,7 @@ pub struct Mover {
     /// How many keys the next batch has.
     keys_at_once: usize,
     /// Keys that are ready to be moved.
-    groups: Vec<(Vec<u8>, CompareAndSet)>,
+    groups: Vec<(Planned, CompareAndSet)>,
     sent: Sent,
     /// Whether the server was made to know the script.
     is_loaded: bool,
@@ -370,7 +378,7 @@ impl Mover {
                     if answer.starts_with(b"-NOSCRIPT") && !loads {
                         // Somebody had the server forget all scripts.
                         self.is_loaded = false;
-                        self.again.extend(keys);
+                        self.again.extend(keys.into_iter().map(|planned| planned.key));
                         return Ok(());
                     }
                     if self.is_led_elsewhere(answer) {
@@ -566,10 +574,7 @@ impl Mover {
         self.moved.found += 1;
         match expires_at_ms {
             // It names its codec as long as it is there.
-            Some(at) if at < env.now_ms => {
-                self.moved.expired += 1;
-                self.push(key, &Held::Nothing, Some(at), env)
-            }
+            Some(at) if at < env.now_ms => self.push(key, &Held::Nothing, Some(at), env),
             _ => self.push(key, &held, None, env),
         }
     }
@@ -602,7 +607,7 @@ impl Mover {
             self.leave(&key.logical, Left::InBoth);
             return Ok(());
         }
-        let mut expired_at_ms = None;
+        let mut expired_at_ms = key.member_expiries().filter(|at| *at < env.now_ms).max();
         let held = match held {
             Ok(Held::Other(kind)) => {
                 self.leave(&key.logical, Left::OtherType(String::from_utf8_lossy(&kind).into_owned()));
@@ -621,9 +626,6 @@ impl Mover {
                 return Ok(());
             }
         };
-        if held == Held::Nothing {
-            self.moved.expired += 1;
-        }
         match self.push(key, &held, expired_at_ms, env) {
             // A hash whose fields expire stays where it is before a server that hasn't such.
             Err(why) if matches!(held, Held::Collection(_)) => {
@@ -641,7 +643,6 @@ impl Mover {
         if is_over {
             // Its parts are nobody's without it.
             self.moved.found += 1;
-            self.moved.expired += 1;
             return self.push(key, &Held::Nothing, old.framed_until(), env);
         }
         if key.collection() != Some(kind) {
@@ -656,7 +657,8 @@ impl Mover {
         Ok(())
     }
 
-    /// Has a key written with what it holds, if that hasn't changed, and if the server too has it for expired.
+    /// Has a key written with what it holds, if that hasn't changed, and if what has expired has so by the server's clock
+    /// too.
     fn push(&mut self, key: &Key, held: &Held, expired_at_ms: Option<i64>, env: &mut Env<'_>) -> Result<(), String> {
         let mut writes = CompareAndSet::default();
         store::plan_write(env, &mut writes, key, held)?;
@@ -664,21 +666,28 @@ impl Mover {
         if let Some(at) = expired_at_ms {
             writes.check_time_past(at);
         }
-        self.groups.push((key.logical.clone(), writes));
+        let planned = Planned { key: key.logical.clone(), is_expired: *held == Held::Nothing };
+        self.groups.push((planned, writes));
         Ok(())
     }
 
-    fn take_moves(&mut self, keys: Vec<Vec<u8>>, raw: &[u8]) -> Result<(), String> {
+    fn take_moves(&mut self, keys: Vec<Planned>, raw: &[u8]) -> Result<(), String> {
         let Reply::Array(changed) = parse(raw)? else { return Err("the script gave no list".to_owned()) };
-        let changed: Vec<usize> = changed
+        let changed: BTreeSet<usize> = changed
             .filter_map(|number| match number {
                 Reply::Integer(number) => usize::try_from(number - 1).ok(),
                 _ => None,
             })
             .collect();
-        self.moved.moved += (keys.len() - changed.len().min(keys.len())) as u64;
-        self.moved.found -= changed.len() as u64;
-        self.again.extend(keys.into_iter().enumerate().filter(|(at, _)| changed.contains(at)).map(|(_, key)| key));
+        for (at, planned) in keys.into_iter().enumerate() {
+            if changed.contains(&at) {
+                self.moved.found -= 1;
+                self.again.push(planned.key);
+            } else {
+                self.moved.moved += 1;
+                self.moved.expired += u64::from(planned.is_expired);
+            }
+        }
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! Keys that a mover has the server move by itself lie where and as keyfold would have written them, and come back as they
 //! were.
 
+use std::mem;
+
 use keyfold_core::drive::{Context, Conversations, Outside};
 use keyfold_core::exchange::ServerInfo;
 use keyfold_core::layout::{Layout, LayoutFile, Located};
@@ -9,6 +11,9 @@ use keyfold_testkit::{Server, Wire, found};
 
 const LAYOUT: &str = "[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 32 }\n\n\
                       [[namespace]]\nkeys = 'w:{word}'\nbucket = { count = 3 }\nvalue_limit = 40\n";
+
+/// The time for keyfold: a server's clock is behind it.
+const NOW_MS: i64 = 1_800_000_000_000;
 
 /// What a server says of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,14 +92,19 @@ fn read(wire: &mut Wire, key: &[u8]) -> Record {
 }
 
 fn run_mover(layout: &Layout, server: &Server) -> Moved {
+    run_mover_at(layout, server, |_| NOW_MS)
+}
+
+/// The same, by a clock that may change from step to step.
+fn run_mover_at(layout: &Layout, server: &Server, now_ms: impl Fn(usize) -> i64) -> Moved {
     let context = Context::new(layout, info(server));
     let (mut wire, mut mover, mut nonce) = (server.connect().unwrap(), Mover::new(b"*"), 0);
-    loop {
+    for step in 0.. {
         let mut nonces = || {
             nonce += 1;
             nonce
         };
-        let mut env = context.env(1_800_000_000_000, &mut nonces);
+        let mut env = context.env(now_ms(step), &mut nonces);
         let mut commands = Vec::new();
         let Some(count) = mover.next(&mut env, &mut commands) else { return mover.moved().clone() };
         let mut batches = vec![count];
@@ -107,6 +117,7 @@ fn run_mover(layout: &Layout, server: &Server) -> Moved {
             mover.handle_replies(&replies, &mut env).unwrap();
         }
     }
+    unreachable!("a move ends")
 }
 
 fn info(server: &Server) -> ServerInfo {
@@ -127,10 +138,22 @@ fn write_folded(conversations: &mut Conversations<'_, ()>, wire: &mut Wire, reco
     if record.expires_at_ms >= 0 {
         command.extend([&b"PXAT"[..], at.as_bytes()]);
     }
-    let outside = &mut Outside { now_ms: 1_800_000_000_000, nonces: &mut || nonce };
-    conversations.begin(&command, (), outside).unwrap();
-    while conversations.poll_answer().is_none() {
-        let commands = std::mem::take(conversations.wire());
+    ask_keyfold(conversations, wire, &command, &mut Outside { now_ms: NOW_MS, nonces: &mut || nonce });
+}
+
+/// What keyfold answers.
+fn ask_keyfold(
+    conversations: &mut Conversations<'_, ()>,
+    wire: &mut Wire,
+    command: &[&[u8]],
+    outside: &mut Outside<'_>,
+) -> Vec<u8> {
+    conversations.begin(command, (), outside).unwrap();
+    loop {
+        if let Some(((), answer)) = conversations.poll_answer() {
+            return answer;
+        }
+        let commands = mem::take(conversations.wire());
         wire.send_bytes(&commands).unwrap();
         conversations.handle_reply(&wire.reply().unwrap(), outside).unwrap();
     }
@@ -186,4 +209,43 @@ fn commands_of(wire: &mut Wire, command: &str) -> u64 {
     let stats = String::from_utf8_lossy(stats.bytes().unwrap()).into_owned();
     let counts = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
     counts.and_then(|counts| counts.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// A mover whose clock is ahead, or whose server's clock is put back on the way, drops no field that has time left.
+#[test]
+fn a_field_that_only_the_mover_has_for_expired_is_moved() {
+    let layout =
+        |span: u32| format!("[[namespace]]\nkeys = 'h:{{id:int}}'\ntype = 'hash'\nbucket = {{ span = {span} }}\n");
+    let plan = |of: &Layout, span| of.plan_fold(&LayoutFile::parse(&layout(span)).unwrap()).unwrap();
+    let before = plan(&Layout::default(), 32);
+    let before = before.layout.settled(&before.moving);
+    let to = plan(&before, 16);
+    let after = to.layout.settled(&to.moving);
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let mut wire = server.connect().unwrap();
+        let time = wire.ask(&[b"TIME"]).unwrap();
+        let seconds: i64 = str::from_utf8(time.elements().unwrap()[0].bytes().unwrap()).unwrap().parse().unwrap();
+        assert!(seconds * 1000 < NOW_MS, "the server's clock is behind");
+        let in_time = seconds * 1000;
+        let outside = &mut Outside { now_ms: in_time, nonces: &mut || 1 };
+        let expiry = (in_time + 1_000_000).to_string();
+        let mut conversations = Conversations::new(Context::without_data(&before, info(&server)));
+        let mut ask = |command: &str| {
+            let command: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+            ask_keyfold(&mut conversations, &mut wire, &command, outside)
+        };
+        assert_eq!(ask("HSET h:1 f v g w"), b":2\r\n");
+        assert_eq!(ask(&format!("HPEXPIREAT h:1 {expiry} FIELDS 1 f")), b"*1\r\n:1\r\n");
+        assert_eq!(ask("HSET h:2 f v"), b":1\r\n");
+        assert_eq!(ask(&format!("HPEXPIREAT h:2 {expiry} FIELDS 1 f")), b"*1\r\n:1\r\n");
+
+        let moved = run_mover_at(&to.layout, &server, |step| if step < 50 { NOW_MS } else { in_time });
+        assert_eq!((moved.moved, moved.left_count, moved.expired), (2, 0, 0), "{}: {:?}", binary.name(), moved.left);
+        let mut conversations = Conversations::new(Context::without_data(&after, info(&server)));
+        for (key, fields) in [("h:1", 2), ("h:2", 1)] {
+            let said = ask_keyfold(&mut conversations, &mut wire, &[b"HLEN", key.as_bytes()], outside);
+            assert_eq!(said, format!(":{fields}\r\n").as_bytes(), "{}: {key}", binary.name());
+        }
+    }
 }
