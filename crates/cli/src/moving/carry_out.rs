@@ -59,10 +59,8 @@ pub(crate) fn carry_out(
     connect_anew(nodes)?;
     if done.driven.is_proof() && !planned.moving.is_empty() {
         if moving.moving().any(|namespace| namespace.collection().is_some()) {
-            for at in 0..nodes.servers().len() {
-                // Who has turned the move round meanwhile makes parts there.
-                ensure_in_force(nodes, &moving)?;
-                leftovers::retire_parts(&mut nodes.servers()[at], &moving)?;
+            for server in nodes.servers() {
+                leftovers::retire_parts(server, &moving)?;
             }
         }
         let settled = moving.settled(&planned.moving);

@@ -4,37 +4,58 @@
 //! told of it just before. Once the namespace is settled there are no such readers. The parts of a collection have no such time until
 //! the sweep comes by them, which knows no old places once the namespace is settled: so they are given one before.
 
-use keyfold_core::exchange::RETIRE_MS;
+use anyhow::anyhow;
+use keyfold_core::drive::Context;
 use keyfold_core::layout::{Layout, NAMES_PATTERN, Physical};
+use keyfold_core::sweep::Sweep;
 use keyfold_core::walk::KeyWalk;
+use keyfold_server::{Commands, Server, ServerTime, keyspace};
 
-use keyfold_server::keyspace;
-use keyfold_server::{Commands, Server};
-
-/// Has parts go in some seconds that lie beside the old places of what moves under `moving`, which are empty.
+/// Has parts go in some seconds that lie beside the old places of what moves under `moving`, and are nobody's any more: so
+/// says the server as it has them go, as by now somebody may have turned the move round, and make parts there.
 pub(crate) fn retire_parts(server: &mut Server, moving: &Layout) -> anyhow::Result<()> {
     let is_part =
         |name: &[u8]| matches!(moving.read_physical(name), Physical::Part { .. }) && is_left_over(moving, name);
-    each_left_over(server, is_part, |removals, name| removals.push(&[b"PEXPIRE", name, RETIRE_MS]))
+    let context = Context::new(moving, server.version().info());
+    each_page(server, &mut |server, names| {
+        let time = ServerTime::ask(server)?;
+        let mut sweep = Sweep::of_part_names(names.iter().map(Vec::as_slice).filter(|name| is_part(name)));
+        if server.version().is_cluster() {
+            sweep = sweep.on_node();
+        }
+        let mut wire = Vec::new();
+        while let Some(count) = sweep.next(&mut wire) {
+            server.send(&wire, count as u64)?;
+            wire.clear();
+            let replies = (0..count).map(|_| server.receive()).collect::<anyhow::Result<Vec<_>>>()?;
+            // Nothing is written for which a number would have to be drawn.
+            let mut nonces = || 0;
+            let env = context.env(time.now_ms(), &mut nonces);
+            sweep.handle_replies(&replies, &env).map_err(|error| {
+                anyhow!("the server at {} refuses to look at what was left over: {error}", server.address())
+            })?;
+        }
+        Ok(())
+    })
 }
 
 /// Removes spilled values and parts beside the old places of what moved under `moving`, which is in force no more, and whose
 /// old places are empty.
 pub(crate) fn remove(server: &mut Server, moving: &Layout) -> anyhow::Result<()> {
-    each_left_over(server, |name| is_left_over(moving, name), |removals, name| removals.push(&[b"UNLINK", name]))
-}
-
-fn each_left_over(
-    server: &mut Server,
-    is_such: impl Fn(&[u8]) -> bool,
-    remove: impl Fn(&mut Commands, &[u8]),
-) -> anyhow::Result<()> {
-    let walk = KeyWalk::new(1000).matching(NAMES_PATTERN);
-    keyspace::each_page(server, &walk, &mut |server, _, names| {
+    each_page(server, &mut |server, names| {
         let mut removals = Commands::default();
-        names.iter().filter(|name| is_such(name)).for_each(|name| remove(&mut removals, name));
+        let left_over = names.iter().filter(|name| is_left_over(moving, name));
+        left_over.for_each(|name| removals.push(&[b"UNLINK", name]));
         server.ask_all(&removals).map(drop)
     })
+}
+
+fn each_page(
+    server: &mut Server,
+    on_page: &mut dyn FnMut(&mut Server, Vec<Vec<u8>>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let walk = KeyWalk::new(1000).matching(NAMES_PATTERN);
+    keyspace::each_page(server, &walk, &mut |server, _, names| on_page(server, names))
 }
 
 fn is_left_over(moving: &Layout, name: &[u8]) -> bool {

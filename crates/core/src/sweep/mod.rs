@@ -147,6 +147,17 @@ impl Sweep {
         sweep
     }
 
+    /// A sweep that looks whether the parts that these names are of are still anybody's.
+    pub fn of_part_names<'n>(names: impl Iterator<Item = &'n [u8]>) -> Self {
+        let mut sweep = Self::over(None);
+        for name in names {
+            if let Some((nonce, _)) = Head::decode(name).and_then(|head| PartName::decode(head.rest)) {
+                sweep.suspect_part(nonce, name);
+            }
+        }
+        sweep
+    }
+
     /// Has it count what it comes by, beside what was come by before.
     #[must_use]
     pub fn counting(mut self, count: Option<ContentsCount>) -> Self {
