@@ -9,8 +9,8 @@ use keyfold_report::number::{count, plural, size};
 use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::activate;
-use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::{self, Stored};
+use keyfold_server::layout::unneeded;
 use keyfold_server::pace::Pace;
 use keyfold_server::priority::while_giving_way;
 use keyfold_server::{Nodes, Server};
@@ -90,11 +90,11 @@ fn free(server: &mut Server, before: &Stored, namespaces: &[NamespaceIndex]) -> 
     };
     let slots =
         |layout: &Layout| layout.namespaces().iter().map(|namespace| namespace.codecs.iter().count()).sum::<usize>();
-    let layout = before.layout.with_codecs(namespaces.iter().map(freed).collect());
+    let mut layout = before.layout.with_codecs(namespaces.iter().map(freed).collect());
     if layout != before.layout {
-        activate(server, Some(before), &layout)?;
+        layout = activate(server, Some(before), &layout)?;
     }
-    let dictionaries = dictionaries::remove_unnamed(server, &layout)?;
+    let dictionaries = unneeded::remove_dictionaries(server, &layout)?;
     Ok(Freed { slots: slots(&before.layout) - slots(&layout), dictionaries })
 }
 

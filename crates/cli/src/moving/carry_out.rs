@@ -11,6 +11,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::dictionaries;
 use keyfold_server::layout::stored::{self, Stored};
+use keyfold_server::layout::unneeded;
 use keyfold_server::pace::Pace;
 use keyfold_server::priority::while_giving_way;
 use keyfold_server::{Nodes, Server};
@@ -66,7 +67,7 @@ pub(crate) fn carry_out(
         let settled = moving.settled(&planned.moving);
         let moving = Stored { text: moving.to_stored(), layout: moving };
         let settled = activate(nodes.home(), Some(&moving), &settled)?;
-        dictionaries::forget_slots(nodes.home(), &settled)?;
+        unneeded::forget_slots(nodes.home(), &settled)?;
         // Whoever wrote past keyfold in this moment wrote where nobody looks any more.
         let late = while_giving_way(|| survey::survey(nodes, &moving.layout, &mut pace.looking(), interrupt))?;
         done.stragglers = late.keys();

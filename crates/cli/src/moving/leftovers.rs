@@ -17,7 +17,7 @@ pub(crate) fn retire_parts(server: &mut Server, moving: &Layout) -> anyhow::Resu
     let is_part =
         |name: &[u8]| matches!(moving.read_physical(name), Physical::Part { .. }) && is_left_over(moving, name);
     let context = Context::new(moving, server.version().info());
-    each_page(server, &mut |server, names| {
+    each_page(server, |server, names| {
         let time = ServerTime::ask(server)?;
         let mut sweep = Sweep::of_part_names(names.iter().map(Vec::as_slice).filter(|name| is_part(name)));
         if server.version().is_cluster() {
@@ -42,7 +42,7 @@ pub(crate) fn retire_parts(server: &mut Server, moving: &Layout) -> anyhow::Resu
 /// Removes spilled values and parts beside the old places of what moved under `moving`, which is in force no more, and whose
 /// old places are empty.
 pub(crate) fn remove(server: &mut Server, moving: &Layout) -> anyhow::Result<()> {
-    each_page(server, &mut |server, names| {
+    each_page(server, |server, names| {
         let mut removals = Commands::default();
         let left_over = names.iter().filter(|name| is_left_over(moving, name));
         left_over.for_each(|name| removals.push(&[b"UNLINK", name]));
@@ -52,7 +52,7 @@ pub(crate) fn remove(server: &mut Server, moving: &Layout) -> anyhow::Result<()>
 
 fn each_page(
     server: &mut Server,
-    on_page: &mut dyn FnMut(&mut Server, Vec<Vec<u8>>) -> anyhow::Result<()>,
+    mut on_page: impl FnMut(&mut Server, Vec<Vec<u8>>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let walk = KeyWalk::new(1000).matching(NAMES_PATTERN);
     keyspace::each_page(server, &walk, &mut |server, _, names| on_page(server, names))

@@ -196,7 +196,7 @@ impl Foreign {
             let mut guard = CompareAndSet::default();
             guard.name_key(&scratch_name(&scratch, 0));
             store::check_all(&mut guard, self.load.keys(), space.now_ms());
-            guard.with_otherwise(Otherwise::PutStringFirst)
+            guard.with_otherwise(Otherwise::MakeString)
         });
         let (commands, answer_at) = match self.foreign.judge(&self.args, &space, &scratch, guard.as_deref()) {
             Verdict::Refused(error) => return fail(io, self.protocol, error),

@@ -192,7 +192,7 @@ pub(crate) fn host<'a>(
         (Held::String(_) | Held::Nothing, _) => {
             let (name, before, script) = growing(key, place, held, env);
             let before = before.iter().map(|command| encoded(&command.iter().map(Vec::as_slice).collect::<Vec<_>>()));
-            let (before, after) = (before.collect(), vec![script.with_otherwise(Otherwise::RemoveFirst)]);
+            let (before, after) = (before.collect(), vec![script.with_otherwise(Otherwise::Remove)]);
             Some(Hosting { name, before, after })
         }
         _ => None,
@@ -240,7 +240,7 @@ fn write(args: &[&[u8]], key: &Key, place: &Place, spill: &[u8], env: &mut Env<'
     script.check(&[b"EXISTS", spill], Some(b"1"));
     script.write(&[b"RENAME", spill, &fresh]);
     let mut commands = Commands::default();
-    commands.push_bytes(&script.with_otherwise(Otherwise::PutListFirst));
+    commands.push_bytes(&script.with_otherwise(Otherwise::MakeList));
     commands.push(&renamed(args, &fresh));
     (Form::Write { fresh }, commands)
 }
@@ -252,7 +252,7 @@ fn grow(args: &[&[u8]], key: &Key, place: &Place, held: &Held, env: &mut Env<'_>
         commands.push(&command.iter().map(Vec::as_slice).collect::<Vec<_>>());
     }
     commands.push(&renamed(args, &fresh));
-    commands.push_bytes(&script.with_otherwise(Otherwise::RemoveFirst));
+    commands.push_bytes(&script.with_otherwise(Otherwise::Remove));
     commands
 }
 

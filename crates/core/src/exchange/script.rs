@@ -66,12 +66,12 @@ const EACH: Script =
 /// What the script does to its first key where a check fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Otherwise {
-    /// A list comes to lie there, so that commands for strings that come next are refused.
-    PutListFirst,
-    /// A string comes to lie there, so that commands for other types that come next are refused.
-    PutStringFirst,
+    /// It becomes a list, so that commands for strings that come next are refused.
+    MakeList,
+    /// It becomes a string, so that commands for other types that come next are refused.
+    MakeString,
     /// It is removed.
-    RemoveFirst,
+    Remove,
 }
 
 /// Checks and writes for the script, as they are gathered.
@@ -206,9 +206,9 @@ impl CompareAndSet {
     /// fails this becomes of the first key that was named.
     pub(crate) fn with_otherwise(&self, otherwise: Otherwise) -> Vec<u8> {
         let otherwise = match otherwise {
-            Otherwise::PutListFirst => "redis.call('RPUSH', KEYS[1], '')",
-            Otherwise::PutStringFirst => "redis.call('SET', KEYS[1], '')",
-            Otherwise::RemoveFirst => "redis.call('UNLINK', KEYS[1])",
+            Otherwise::MakeList => "redis.call('RPUSH', KEYS[1], '')",
+            Otherwise::MakeString => "redis.call('SET', KEYS[1], '')",
+            Otherwise::Remove => "redis.call('UNLINK', KEYS[1])",
         };
         let attempt = COMPARE_AND_SET.source;
         let source = format!(

@@ -8,10 +8,10 @@ use keyfold_core::change::{Coordinator, Course, Register, Standing};
 use keyfold_core::layout::{Attempt, Layout, Revision};
 use keyfold_proxy::Nonces;
 
-use super::dictionaries;
 use super::plane::Plane;
 use super::stored::{self, Stored};
 use super::witnesses::{self, Tended, Witness, tend};
+use super::{dictionaries, unneeded};
 use crate::connection::Server;
 use crate::secrets;
 
@@ -121,7 +121,7 @@ fn give_up(plane: &mut Plane<'_>, coordinator: &mut Coordinator) {
 /// Removes what was recorded of slots for a layout that didn't come into force; this one is.
 fn forget_slots(plane: &mut Plane<'_>, in_force: &Layout) {
     if let Ok(home) = plane.home() {
-        let _ = dictionaries::forget_slots(home, in_force);
+        let _ = unneeded::forget_slots(home, in_force);
     }
 }
 

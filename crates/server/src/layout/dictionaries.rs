@@ -1,7 +1,6 @@
 //! The dictionaries that values are compressed by, beside the server's layout.
 
 use anyhow::anyhow;
-use keyfold_core::admin::DICTIONARIES_KEY;
 use keyfold_core::admin::dictionaries as admin;
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::Layout;
@@ -46,24 +45,4 @@ fn carry_out(server: &mut Server, wire: &[u8], commands: usize) -> anyhow::Resul
             .map_err(|error| server.explain(&error).context("can't write keyfold:{home}:dictionaries"))?;
     }
     Ok(())
-}
-
-/// Removes the records of slots of names that a layout in force doesn't use any more.
-pub fn forget_slots(server: &mut Server, layout: &Layout) -> anyhow::Result<()> {
-    remove(server, |field| admin::is_forgotten(field, layout)).map(|_| ())
-}
-
-/// Removes the dictionaries that a layout in force doesn't name; how many there were.
-pub fn remove_unnamed(server: &mut Server, layout: &Layout) -> anyhow::Result<usize> {
-    remove(server, |field| admin::is_unnamed(field, layout))
-}
-
-fn remove(server: &mut Server, is_useless: impl Fn(&[u8]) -> bool) -> anyhow::Result<usize> {
-    server.select(0)?;
-    let there: Vec<Vec<u8>> = server.ask(&[b"HKEYS", DICTIONARIES_KEY])?;
-    let useless: Vec<&Vec<u8>> = there.iter().filter(|field| is_useless(field)).collect();
-    for field in &useless {
-        server.ask::<()>(&[b"HDEL", DICTIONARIES_KEY, field])?;
-    }
-    Ok(useless.len())
 }

@@ -7,4 +7,5 @@ pub mod fence;
 mod fleet;
 mod plane;
 pub mod stored;
+pub mod unneeded;
 pub mod witnesses;
