@@ -15,7 +15,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use crate::accepting::Accepting;
 use crate::address::ListenAddress;
-use crate::admin::{self, Routes, Sources};
+use crate::admin::{self, Entrance, Routes, Sources};
 use crate::arrival::Room;
 use crate::config::Config;
 use crate::descriptors;
@@ -379,7 +379,8 @@ impl Handle {
         if let (Some(admin), Some(observations)) = (doors.admin.take(), self.observations.clone()) {
             let sources =
                 self.sources(Arc::clone(membership), phase.clone(), observations, admin.config.usd_per_gb_month);
-            let routes = Routes::new(sources, admin.config.token.clone(), admin.config.sample_every);
+            let entrance = Entrance::of(&admin.door.address, admin.config.token.clone());
+            let routes = Routes::new(sources, entrance, admin.config.sample_every);
             let file = remove_on_drop(&doors.files, [&admin.door.address]);
             self.spawn_admin(admin, file, routes, phase.clone(), doors.operators_left.clone(), ended)?;
         }

@@ -32,7 +32,7 @@ mod status;
 pub use health::{Health, Trouble};
 pub(crate) use health::{liveness, readiness};
 pub use history::{History, Sample};
-pub(crate) use routes::Routes;
+pub(crate) use routes::{Entrance, Routes};
 pub(crate) use server::run;
 pub(crate) use sources::Sources;
 pub use status::{ClientsStatus, ClusterStatus, FullStatus, ServerStatus};

@@ -1,15 +1,17 @@
 //! What is answered to each request.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-    REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
+use hyper::http::uri::Authority;
 use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
 use tokio::time::MissedTickBehavior;
@@ -21,6 +23,7 @@ use super::history::Keeper;
 use super::page::PAGE;
 use super::sources::Sources;
 use super::status::{schema, status};
+use crate::address::ListenAddress;
 use crate::token::AdminToken;
 
 /// Metrics are gathered at most so often; whoever asks sooner is given the same once more. So however often they are asked
@@ -48,11 +51,62 @@ keyfold, for operators
 /history        how it went in the last hour, as JSON
 ";
 
+/// Who is let in, beside those whom the listener keeps out.
+#[derive(Debug)]
+pub(crate) enum Entrance {
+    /// Whoever shows the token.
+    Token(AdminToken),
+    /// Whoever asks for this machine by an address, or as `localhost`. By another name comes a browser, for a page of
+    /// somebody's who has that name lead here.
+    Local,
+    /// Everybody.
+    Open,
+}
+
+impl Entrance {
+    /// That of an address that has perhaps a token.
+    pub(crate) fn of(address: &ListenAddress, token: Option<AdminToken>) -> Self {
+        match (token, address) {
+            (Some(token), _) => Self::Token(token),
+            (None, ListenAddress::Tcp(_)) => Self::Local,
+            // Who may open the socket's file; who has a certificate, as else TLS wants a token beyond this machine.
+            (None, ListenAddress::Unix(_) | ListenAddress::Tls(_)) => Self::Open,
+        }
+    }
+
+    fn lets_in(&self, headers: &HeaderMap) -> bool {
+        match self {
+            Self::Token(token) => headers.get(AUTHORIZATION).is_some_and(|shown| token.is_shown(shown.as_bytes())),
+            Self::Local => headers.get(HOST).is_none_or(|host| is_this_machine(host.as_bytes())),
+            Self::Open => true,
+        }
+    }
+
+    fn refusal(&self) -> Answer {
+        match self {
+            Self::Local => text(
+                StatusCode::MISDIRECTED_REQUEST,
+                TEXT,
+                "without --admin-token-file only who asks for an address or localhost is answered, such as http://127.0.0.1:9379/\n",
+            ),
+            Self::Token(_) | Self::Open => unauthorized(),
+        }
+    }
+}
+
+/// Whether a Host is an address or `localhost`.
+fn is_this_machine(host: &[u8]) -> bool {
+    let Ok(authority) = Authority::try_from(host) else { return false };
+    let host = authority.host();
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    address.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
+}
+
 /// What operators may ask.
 #[derive(Debug)]
 pub(crate) struct Routes {
     sources: Sources,
-    token: Option<AdminToken>,
+    entrance: Entrance,
     /// The metrics as they were gathered last, in each format.
     metrics: [Mutex<Option<(Instant, Bytes)>>; Format::ALL.len()],
     history: Mutex<Keeper>,
@@ -61,10 +115,10 @@ pub(crate) struct Routes {
 type Answer = Response<Full<Bytes>>;
 
 impl Routes {
-    /// For whoever shows `token`, where there is one. The history begins now.
-    pub(crate) fn new(sources: Sources, token: Option<AdminToken>, sample_every: Duration) -> Arc<Self> {
+    /// For whoever is let in. The history begins now.
+    pub(crate) fn new(sources: Sources, entrance: Entrance, sample_every: Duration) -> Arc<Self> {
         let history = Mutex::new(Keeper::new(sample_every, &sources.status()));
-        Arc::new(Self { sources, token, metrics: Default::default(), history })
+        Arc::new(Self { sources, entrance, metrics: Default::default(), history })
     }
 
     /// Takes samples for the history, for ever.
@@ -91,15 +145,12 @@ impl Routes {
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return answer;
         }
-        let is_trusted = self
-            .token
-            .as_ref()
-            .is_none_or(|token| headers.get(AUTHORIZATION).is_some_and(|shown| token.is_shown(shown.as_bytes())));
+        let is_trusted = self.entrance.lets_in(headers);
         match path {
             // Whoever looks whether it lives has no token, mostly, and is told no more than that.
             "/livez" => health(liveness(&self.sources), is_trusted),
             "/readyz" => health(readiness(&self.sources), is_trusted),
-            _ if !is_trusted => unauthorized(),
+            _ if !is_trusted => self.entrance.refusal(),
             "/metrics" => self.metrics(Format::wanted(headers)),
             "/status" => json(StatusCode::OK, &status(&self.sources)),
             "/status/schema" => json(StatusCode::OK, &schema()),
@@ -186,4 +237,21 @@ fn unauthorized() -> Answer {
         HeaderValue::from_static("Basic realm=\"keyfold: any user, and the token as password\", charset=\"UTF-8\"");
     answer.headers_mut().append(WWW_AUTHENTICATE, basic);
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_localhost_are_surely_this_machine() {
+        for host in ["127.0.0.1", "127.0.0.1:9379", "[::1]:9379", "[::1]", "192.0.2.7", "localhost", "LocalHost:80"] {
+            assert!(is_this_machine(host.as_bytes()), "{host}");
+        }
+        for host in
+            ["example.com", "127.0.0.1.example.com:9379", "localhost.example.com", "", "127.0.0.1 x", "::1", "0x7f.1"]
+        {
+            assert!(!is_this_machine(host.as_bytes()), "{host}");
+        }
+    }
 }

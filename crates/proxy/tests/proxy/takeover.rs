@@ -135,7 +135,7 @@ fn addresses_may_differ_and_files_go_with_who_has_the_socket() {
 /// What is answered to a GET by whoever answers there.
 fn get(at: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(at).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -149,7 +149,7 @@ fn operators_come_in_by_the_new_one_too() {
     let Some(ListenAddress::Tcp(at)) = old.admin_address().cloned() else { panic!("no address") };
     // One that stays connected, as Prometheus does.
     let mut stays = BufReader::new(TcpStream::connect(at).unwrap());
-    stays.get_mut().write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stays.get_mut().write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut line = String::new();
     stays.read_line(&mut line).unwrap();
     assert_eq!(line, "HTTP/1.1 200 OK\r\n");

@@ -12,7 +12,7 @@ use super::keyfold::{Keyfold, run};
 /// The head and the body of what is answered.
 fn ask(address: SocketAddr, path: &str, headers: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: k\r\nConnection: close\r\n{headers}\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n").unwrap();
     let mut told = String::new();
     stream.read_to_string(&mut told).unwrap();
     told

@@ -1,5 +1,6 @@
 //! Who is let in.
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use keyfold_proxy::config::{Admin, ClientTls};
 use keyfold_proxy::{AdminToken, Handle, StartError, start};
 use keyfold_testkit::Certificates;
 
-use super::{Told, admin, admin_address, ask, ask_on};
+use super::{Told, admin, admin_address, ask, ask_on, read_told};
 use crate::stage::{config_for, eventually, serve, stage_with, start_server};
 use crate::transport::tls_client;
 
@@ -94,6 +95,34 @@ fn a_token_is_shown_for_all_but_health_whose_details_it_shows() {
 }
 
 /// Asks by TLS, with a certificate where `identity` is.
+/// A page of somebody's, whose name leads to 127.0.0.1 by now, has the browser ask here; it learns nothing.
+#[test]
+fn who_asks_by_another_name_than_this_machines_is_told_nothing() {
+    let server = start_server(&[]);
+    let mut config = config_for(&server);
+    config.admin = Some(admin(None));
+    let proxy = serve(&server, config);
+    let asked = |path: &str, host: &str| {
+        let mut stream = TcpStream::connect(admin_address(&proxy)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\n{host}Connection: close\r\n\r\n").unwrap();
+        read_told(&mut stream).unwrap()
+    };
+    let at = admin_address(&proxy);
+    for host in [format!("Host: {at}\r\n"), format!("Host: localhost:{}\r\n", at.port())] {
+        ["/", "/metrics", "/status", "/history"].iter().for_each(|path| assert_eq!(asked(path, &host).status, 200));
+    }
+    for path in ["/", "/help", "/metrics", "/status", "/status/schema", "/history", "/nowhere"] {
+        let told = asked(path, "Host: page.example:9379\r\n");
+        assert!(
+            told.status == 421 && told.body.contains("--admin-token-file"),
+            "{path}: {} {}",
+            told.status,
+            told.body
+        );
+    }
+    assert_eq!(asked("/livez", "Host: probe.example\r\n").status, 200);
+}
+
 fn ask_by_tls(proxy: &Handle, files: &Certificates, identity: bool) -> std::io::Result<Told> {
     ask_on(&mut tls_client(admin_address(proxy), files, identity), "GET", "/metrics", "")
 }

@@ -35,7 +35,7 @@ fn what_is_no_question_is_answered_as_http_does() {
     // What follows a question that has a body is never taken for another question.
     let mut smuggling = TcpStream::connect(operator).unwrap();
     smuggling
-        .write_all(b"POST /metrics HTTP/1.1\r\nHost: k\r\nConnection: close\r\nContent-Length: 40\r\n\r\nGET /livez HTTP/1.1\r\nHost: k\r\n\r\n........")
+        .write_all(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 40\r\n\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n........")
         .unwrap();
     let told = read_told(&mut smuggling).unwrap();
     assert!(told.status == 405 && !told.body.contains("200 OK"), "{told:?}");
@@ -60,7 +60,7 @@ fn a_head_that_never_ends_is_given_up() {
     let stage = stage_with(with_admin);
     let mut slow = TcpStream::connect(admin_address(&stage.proxy)).unwrap();
     slow.set_read_timeout(Some(BORNE)).unwrap();
-    slow.write_all(b"GET /metrics HTTP/1.1\r\nHost: k\r\nX-Slow: ").unwrap();
+    slow.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").unwrap();
     let begun = Instant::now();
     let mut told = Vec::new();
     slow.read_to_end(&mut told).unwrap();
@@ -78,7 +78,7 @@ fn operators_that_take_nothing_hold_up_nobody() {
                 0 => b"",
                 1 => b"GET /metrics HTTP/1.1\r\n",
                 // Some thousand answers, of which none is taken.
-                _ => b"GET /metrics HTTP/1.1\r\nHost: k\r\n\r\n",
+                _ => b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
             };
             let _ = stream.write_all(&asks.repeat(if number % 3 == 2 { 500 } else { 1 }));
             stream
@@ -102,7 +102,7 @@ fn ten_thousand_questions_take_no_ones_time() {
     call(&mut client, "SET key v");
     let mut stream = TcpStream::connect(admin_address(&stage.proxy)).unwrap();
     let mut reader = std::io::BufReader::new(stream.try_clone().unwrap());
-    let questions = b"GET /metrics HTTP/1.1\r\nHost: k\r\n\r\n".repeat(100);
+    let questions = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
     let mut slowest = Duration::ZERO;
     for _ in 0..100 {
         stream.write_all(&questions).unwrap();

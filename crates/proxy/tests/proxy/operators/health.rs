@@ -110,7 +110,7 @@ fn a_connection_is_kept_for_the_next_question() {
     let mut stream = TcpStream::connect(admin_address(&stage.proxy)).unwrap();
     stream
         .write_all(
-            b"GET /livez HTTP/1.1\r\nHost: k\r\n\r\nHEAD /livez HTTP/1.1\r\nHost: k\r\nConnection: close\r\n\r\n",
+            b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nHEAD /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
         )
         .unwrap();
     let told = read_told(&mut stream).unwrap();

@@ -51,7 +51,7 @@ fn admin_address(proxy: &Handle) -> SocketAddr {
 
 /// Asks on a stream of bytes, which is closed after it.
 fn ask_on(stream: &mut (impl Read + Write), method: &str, path: &str, headers: &str) -> std::io::Result<Told> {
-    write!(stream, "{method} {path} HTTP/1.1\r\nHost: keyfold\r\nConnection: close\r\n{headers}\r\n")?;
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")?;
     read_told(stream)
 }
 

@@ -90,7 +90,7 @@ fn while_asked<T>(port: u16, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow
 
 fn ask(port: u16) -> anyhow::Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: keyfold\r\nConnection: close\r\n\r\n")?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     anyhow::ensure!(text.ends_with("# EOF\n"), "metrics end so: {}", &text[text.len().saturating_sub(200)..]);
