@@ -10,7 +10,7 @@
 //! carried out twice. One that a connection took with it
 //! is sent again where it only reads, and else is answered by an error that says that it may have been carried out.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{Adoption, AskedAt, Direct, Flight, Landed, Node, Outcome, Redirect, Redirects, SlotMap, Topology, Turns};
 use crate::slot::Slot;
@@ -156,6 +156,8 @@ pub struct Router<W> {
     tries: Tries,
     wants_map: bool,
     redirects: Redirects,
+    /// Nodes that steps were led to though the map doesn't say so, and the slot that was on its way there.
+    led_to: BTreeMap<Node, Slot>,
 }
 
 impl<W> Router<W> {
@@ -168,12 +170,29 @@ impl<W> Router<W> {
             tries,
             wants_map: false,
             redirects: Redirects::default(),
+            led_to: BTreeMap::new(),
         }
     }
 
     /// How often nodes led steps elsewhere.
     pub fn redirects(&self) -> Redirects {
         self.redirects
+    }
+
+    /// How often a step went, or was to go, to another node than before: as long as that is the same, what was written lies
+    /// where the map says.
+    pub fn turnings(&self) -> u64 {
+        self.map.changes() + self.redirects.asked
+    }
+
+    /// Nodes that may have of a slot what was written, though another has it by the map: it is on its way there.
+    pub fn led_to(&self) -> impl Iterator<Item = (Node, Slot)> {
+        self.led_to.iter().map(|(node, slot)| (*node, *slot))
+    }
+
+    /// Nothing is on its way to this node any more.
+    pub fn forget_led_to(&mut self, node: Node) {
+        self.led_to.remove(&node);
     }
 
     /// Which node has which slot.
@@ -198,7 +217,10 @@ impl<W> Router<W> {
         let adoption = self.map.adopt(topology, asked);
         if adoption == (Adoption::Adopted { changed: true }) {
             let moved = Slot::all().zip(before).filter(|(slot, before)| self.map.primary(*slot) != *before);
-            moved.for_each(|(slot, _)| self.turns.hold(slot));
+            for (slot, _) in moved {
+                self.turns.hold(slot);
+                self.led_to.retain(|_, led| *led != slot);
+            }
         }
         adoption
     }
@@ -297,6 +319,7 @@ impl<W> Router<W> {
                 if Some(self.map.note_moved(moved, to, node)) != before {
                     // What is under way of the slot at its node before settles first.
                     self.turns.hold(moved);
+                    self.led_to.retain(|_, led| *led != moved);
                 }
                 // The keys of commands that nobody here knows are known there.
                 step.flight.place(moved);
@@ -305,7 +328,9 @@ impl<W> Router<W> {
             }
             Some(Redirect::Ask(slot, to)) => {
                 step.flight.place(slot);
-                step.ask = Some(self.map.led_to(to, node));
+                let node = self.map.led_to(to, node);
+                self.led_to.insert(node, slot);
+                step.ask = Some(node);
                 soon
             }
             Some(Redirect::TryAgain) => later,

@@ -11,7 +11,7 @@ use keyfold_core::slot::Slot;
 
 use super::State;
 use super::requests::{Request, Requests, Start, own_lane, refuse};
-use crate::upstream::{Cluster, LEFT_BEHIND, Status, Whose, ask_alone};
+use crate::upstream::{Cluster, LEFT_BEHIND, Status, Whom, Whose, ask_alone};
 
 /// What is answered where no node has a slot.
 const NO_NODE: &str = "CLUSTERDOWN keyfold: no node of the cluster has the slot; looking for one";
@@ -151,15 +151,15 @@ impl Requests {
             request.plan.take_shared_lane();
         }
         let Request { plan, args, .. } = &*request;
+        if plan.awaits_replicas() {
+            return self.begin_wait(state, request, env, cluster);
+        }
         let (slots, parts): (Vec<Slot>, Vec<PartRequest<'_>>) = match &plan.target {
             Target::Parts(parts) => parts.iter().map(|part| (part.slot, PartRequest::of_slot(part, args))).unzip(),
             _ => {
                 let home = cluster.node_of(home());
                 let whole = |(node, slot)| (slot, PartRequest::whole(args, slot, home == Some(node)));
-                let written = state.written.nodes(cluster.changes()).filter(|_| plan.awaits_replicas());
-                let has_written = |node: &Node| written.is_none_or(|written| written.contains(node));
-                let shards = cluster.shards().into_iter();
-                shards.filter(|(node, _)| has_written(node)).map(whole).unzip()
+                cluster.shards().into_iter().map(whole).unzip()
             }
         };
         if slots.is_empty() {
@@ -171,13 +171,41 @@ impl Requests {
             let at = slots.get(part.part).copied().unwrap_or(Slot::FIRST);
             let replica = replicas.get(part.part).copied().flatten();
             let whose = Whose { part: Some(part.part), replica, ..self.whose(request, slot, at, part.replies) };
-            if plan.awaits_replicas() {
-                // What it counts is of this node, and of no other that has the slot once it moves.
-                ask_alone(&self.worker, cluster, cluster.node_of(at), whose, part.commands);
-                continue;
-            }
             note_written(state, plan, at, cluster);
             cluster.begin(whose, &mut part.commands, &self.worker);
+        }
+        Start::Begun
+    }
+
+    /// Has the nodes wait to which the client has written, or all where it may have been any.
+    fn begin_wait(
+        &self,
+        state: &mut State,
+        request: &Request<'_, '_>,
+        env: &mut Env<'_>,
+        cluster: &Rc<Cluster>,
+    ) -> Start {
+        let Request { plan, args, .. } = request;
+        let written = state.written.nodes(cluster.turnings());
+        let has_written = |node: &Node| written.is_none_or(|written| written.contains(node));
+        let shards = cluster.shards().into_iter().filter(|(node, _)| has_written(node));
+        let importers = if written.is_none() { cluster.importers() } else { Vec::new() };
+        let asked: Vec<(Whom, Slot)> = shards
+            .map(|(node, slot)| (Whom::Node(node), slot))
+            .chain(importers.into_iter().map(|(node, slot)| (Whom::Importer(node), slot)))
+            .collect();
+        if asked.is_empty() {
+            cluster.doubt_map();
+            return refuse(state, plan, args, NO_NODE);
+        }
+        // Whether keyfold's own keys are there matters to FLUSHALL alone.
+        let parts = asked.iter().map(|(_, slot)| PartRequest::whole(args, *slot, true)).collect();
+        let (slot, sent) = state.conversation.begin_parts(plan, args, parts, env, state.outbox.buffer());
+        for part in sent {
+            // What it counts is of this node, and of no other that has the slot once it moves.
+            let (whom, at) = asked[part.part];
+            let whose = Whose { part: Some(part.part), ..self.whose(request, slot, at, part.replies) };
+            ask_alone(&self.worker, cluster, whom, whose, part.commands);
         }
         Start::Begun
     }
@@ -198,7 +226,7 @@ impl Requests {
             Started::Close => Start::Close,
             Started::Sent { slot, replies } => {
                 let whose = self.whose(request, slot, Slot::FIRST, replies);
-                ask_alone(&self.worker, cluster, Some(node), whose, commands);
+                ask_alone(&self.worker, cluster, Whom::Node(node), whose, commands);
                 Start::Begun
             }
         }
@@ -300,6 +328,6 @@ impl Requests {
 /// Notes where a request writes that begins now.
 fn note_written(state: &mut State, plan: &Plan, at: Slot, cluster: &Cluster) {
     if let Some(node) = cluster.node_of(at).filter(|_| plan.may_write()) {
-        state.written.note(node, cluster.changes());
+        state.written.note(node, cluster.turnings());
     }
 }

@@ -24,6 +24,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// So many connections are kept for the next who ask.
 const KEPT: usize = 16;
 
+const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+
 /// Connections between two who ask.
 #[derive(Debug, Default)]
 pub(crate) struct KeptLinks {
@@ -46,18 +48,23 @@ impl KeptLinks {
     }
 }
 
-/// Sends commands to `node`, or else to the node that has the slot of `whose`, and hands over the replies.
-pub(crate) fn ask_alone(
-    worker: &Rc<Worker>,
-    cluster: &Rc<Cluster>,
-    node: Option<Node>,
-    whose: Whose,
-    commands: Vec<u8>,
-) {
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// This node.
+    Node(Node),
+    /// This node, to which the slot is on its way; where it isn't any more, its owner.
+    Importer(Node),
+    /// The node that has the slot when it is asked.
+    Owner,
+}
+
+/// Sends commands, the first of which may name keys of the slot of `whose`, and hands over the replies.
+pub(crate) fn ask_alone(worker: &Rc<Worker>, cluster: &Rc<Cluster>, whom: Whom, whose: Whose, commands: Vec<u8>) {
     let (worker, cluster) = (Rc::clone(worker), Rc::clone(cluster));
     spawn_local(async move {
         let answered = tokio::select! {
-            answered = until_answered(&worker, &cluster, node, &whose, &commands) => answered,
+            answered = until_answered(&worker, &cluster, whom, &whose, &commands) => answered,
             // The connection goes with it, and the node drops what blocks there.
             () = until_gone(&whose) => Err("the client has gone".to_owned()),
         };
@@ -87,13 +94,17 @@ async fn until_gone(whose: &Whose) {
 async fn until_answered(
     worker: &Worker,
     cluster: &Rc<Cluster>,
-    node: Option<Node>,
+    mut whom: Whom,
     whose: &Whose,
     commands: &[u8],
 ) -> Result<Vec<Vec<u8>>, String> {
     let (since, limit) = (Instant::now(), worker.config.timeouts.connect);
     loop {
-        let Some(node) = node.or_else(|| cluster.node_of(whose.at)) else {
+        let node = match whom {
+            Whom::Node(node) | Whom::Importer(node) => Some(node),
+            Whom::Owner => cluster.node_of(whose.at),
+        };
+        let Some(node) = node else {
             cluster.doubt_map();
             if since.elapsed() > limit {
                 return Err(format!("CLUSTERDOWN keyfold: no node has slot {}", whose.at));
@@ -101,8 +112,14 @@ async fn until_answered(
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        match ask(worker, node, whose, commands).await {
+        let is_importer = matches!(whom, Whom::Importer(_));
+        match ask(worker, node, is_importer, whose, commands).await {
             Ok(replies) if !replies.iter().any(|reply| Redirect::read(reply).is_some()) => return Ok(replies),
+            Ok(_) if is_importer => {
+                cluster.forget_importer(node);
+                whom = Whom::Owner;
+                continue;
+            }
             Ok(_) if since.elapsed() > limit => {
                 return Err(format!(
                     "CLUSTERDOWN keyfold: the nodes say of each other that they have slot {}",
@@ -110,6 +127,9 @@ async fn until_answered(
                 ));
             }
             Err(why) if since.elapsed() > limit => {
+                if is_importer {
+                    cluster.forget_importer(node);
+                }
                 let server = cluster.endpoint(node);
                 return Err(format!("the connection to the server at {server} was lost ({why})"));
             }
@@ -119,19 +139,27 @@ async fn until_answered(
     }
 }
 
-async fn ask(worker: &Worker, node: Node, whose: &Whose, commands: &[u8]) -> Result<Vec<Vec<u8>>, LinkError> {
+async fn ask(
+    worker: &Worker,
+    node: Node,
+    asking: bool,
+    whose: &Whose,
+    commands: &[u8],
+) -> Result<Vec<Vec<u8>>, LinkError> {
     let mut link = match worker.kept_links.take(node) {
         Some(link) => link,
         None => Link::open_unchecked(worker, Some(node), 0, Protocol::Resp2).await?,
     };
-    let replies = usize::try_from(whose.replies).unwrap_or(usize::MAX);
-    let answered = match whose.patience {
-        None => link.ask(commands, replies).await?,
-        Some(limit) => match tokio::time::timeout(limit, link.ask(commands, replies)).await {
+    let before = usize::from(asking);
+    let commands = if asking { [ASKING, commands].concat() } else { commands.to_vec() };
+    let replies = before + usize::try_from(whose.replies).unwrap_or(usize::MAX);
+    let mut answered = match whose.patience {
+        None => link.ask(&commands, replies).await?,
+        Some(limit) => match tokio::time::timeout(limit, link.ask(&commands, replies)).await {
             Ok(answered) => answered?,
             Err(_) => return Err(LinkError::TimedOut(limit)),
         },
     };
     worker.kept_links.keep(node, link);
-    Ok(answered)
+    Ok(answered.split_off(before))
 }

@@ -134,6 +134,23 @@ impl Cluster {
         self.router.borrow().map().changes()
     }
 
+    /// How often a request went to another node than before ([`Router::turnings`]).
+    pub(crate) fn turnings(&self) -> u64 {
+        self.router.borrow().turnings()
+    }
+
+    /// Primaries that have no slot, and one that is on its way to them each: what was written of it may be there.
+    pub(crate) fn importers(&self) -> Vec<(Node, Slot)> {
+        let router = self.router.borrow();
+        let shards = self.present_shards();
+        router.led_to().filter(|(node, _)| !shards.iter().any(|(shard, _)| shard == node)).collect()
+    }
+
+    /// Such a primary is away, or nothing is on its way there any more.
+    pub(crate) fn forget_importer(&self, node: Node) {
+        self.router.borrow_mut().forget_led_to(node);
+    }
+
     /// A slot for what any node can answer: of one that is there, where that is known, and of the same one for each
     /// client.
     pub(crate) fn any_slot(&self, client: usize, is_ready: impl Fn(Node) -> bool) -> Slot {

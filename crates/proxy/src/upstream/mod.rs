@@ -45,7 +45,7 @@ use crate::socket::Socket;
 use crate::worker::Worker;
 
 use after::Afterwards;
-pub(crate) use alone::{KeptLinks, ask_alone};
+pub(crate) use alone::{KeptLinks, Whom, ask_alone};
 pub(crate) use changes::hear_changes;
 pub(crate) use cluster::{Cluster, LEFT_BEHIND};
 pub use errand::Errand;

@@ -316,6 +316,35 @@ fn of_members_one_by_one_no_replica_is_asked() {
     });
 }
 
+/// A node without replicas gets a slot, and what is written of it before it has it: nobody has a copy of that.
+#[test]
+fn wait_counts_no_replica_for_what_went_ahead_with_its_slot() {
+    each(&newest_and_others().0, |binary| {
+        let (mut cluster, proxy) = stage(binary, ReadFrom::Primary);
+        let (ahead, other) = ("{ahead}:1", "{ahead}:2");
+        let slot = slot_of(b"ahead");
+        let mut wire = connect(&proxy);
+        assert_eq!(call(&mut wire, &format!("SET {ahead} x")), "+OK\r\n");
+        assert_eq!(call(&mut wire, "WAIT 1 20000"), ":1\r\n");
+        let added = cluster.add(&[]).unwrap();
+        let resharding = cluster.begin_reshard(slot, added).unwrap();
+        cluster.move_keys(resharding, usize::MAX).unwrap();
+        assert_eq!(call(&mut wire, &format!("SET {ahead} y")), "+OK\r\n");
+        assert_eq!(call(&mut wire, "WAIT 1 50"), ":0\r\n", "{}: it went ahead", binary.name());
+        let mut new = connect(&proxy);
+        assert_eq!(call(&mut new, &format!("SET {other} x")), "+OK\r\n");
+        assert_eq!(call(&mut new, "WAIT 1 50"), ":0\r\n", "{}: it is new there", binary.name());
+        cluster.take_back_reshard(resharding).unwrap();
+        assert_eq!(call(&mut new, &format!("GET {other}")), bulk("x"));
+        assert_eq!(call(&mut new, "WAIT 1 20000"), ":1\r\n", "{}: it is back", binary.name());
+        // What is begun and ended again has led clients there, too.
+        let resharding = cluster.begin_reshard(slot, added).unwrap();
+        assert_eq!(call(&mut new, "GET {ahead}:none"), "$-1\r\n");
+        cluster.take_back_reshard(resharding).unwrap();
+        assert_eq!(call(&mut new, "WAIT 1 20000"), ":1\r\n", "{}: nothing is on its way", binary.name());
+    });
+}
+
 /// Redis has it since 7.2, and Valkey always.
 fn knows_waitaof(binary: &Binary) -> bool {
     let since = Version { major: 7, minor: 2, patch: 0 };
