@@ -74,7 +74,7 @@ pub const LAB_KEY: &[u8] = b"keyfold:lab";
 /// No key, but a sharded channel that nobody listens to: replicas get what is published there.
 pub const WAIT_CHANNEL: &[u8] = b"keyfold:wait";
 /// The same before a cluster, in a slot of a node's: a key that is removed at the moment at which it is written.
-pub(crate) fn wait_key(slot: crate::slot::Slot) -> Vec<u8> {
+pub fn wait_key(slot: crate::slot::Slot) -> Vec<u8> {
     [&b"keyfold:{"[..], slot.tag(), b"}:wait"].concat()
 }
 

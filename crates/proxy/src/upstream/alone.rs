@@ -7,9 +7,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use keyfold_core::admin::wait_key;
 use keyfold_core::cluster::{Node, Redirect};
 use keyfold_core::drive::Progress;
-use keyfold_core::resp::Protocol;
+use keyfold_core::resp::{Protocol, write_command};
 use tokio::task::spawn_local;
 
 use super::cluster::Cluster;
@@ -23,8 +24,6 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// So many connections are kept for the next who ask.
 const KEPT: usize = 16;
-
-const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 
 /// Connections between two who ask.
 #[derive(Debug, Default)]
@@ -114,12 +113,13 @@ async fn until_answered(
         };
         let is_importer = matches!(whom, Whom::Importer(_));
         match ask(worker, node, is_importer, whose, commands).await {
-            Ok(replies) if !replies.iter().any(|reply| Redirect::read(reply).is_some()) => return Ok(replies),
-            Ok(_) if is_importer => {
+            // The one that has all of the slot is asked by its own name.
+            Ok(None) => {
                 cluster.forget_importer(node);
                 whom = Whom::Owner;
                 continue;
             }
+            Ok(Some(replies)) if !replies.iter().any(|reply| Redirect::read(reply).is_some()) => return Ok(replies),
             Ok(_) if since.elapsed() > limit => {
                 return Err(format!(
                     "CLUSTERDOWN keyfold: the nodes say of each other that they have slot {}",
@@ -139,27 +139,40 @@ async fn until_answered(
     }
 }
 
+/// The replies of a node; none where it is asked as one to which the slot is on its way, and that isn't so.
 async fn ask(
     worker: &Worker,
     node: Node,
-    asking: bool,
+    is_importer: bool,
     whose: &Whose,
     commands: &[u8],
-) -> Result<Vec<Vec<u8>>, LinkError> {
+) -> Result<Option<Vec<Vec<u8>>>, LinkError> {
     let mut link = match worker.kept_links.take(node) {
         Some(link) => link,
         None => Link::open_unchecked(worker, Some(node), 0, Protocol::Resp2).await?,
     };
-    let before = usize::from(asking);
-    let commands = if asking { [ASKING, commands].concat() } else { commands.to_vec() };
-    let replies = before + usize::try_from(whose.replies).unwrap_or(usize::MAX);
-    let mut answered = match whose.patience {
-        None => link.ask(&commands, replies).await?,
-        Some(limit) => match tokio::time::timeout(limit, link.ask(&commands, replies)).await {
+    let replies = usize::try_from(whose.replies).unwrap_or(usize::MAX);
+    let answered = async {
+        if !is_importer {
+            return link.ask(commands, replies).await.map(Some);
+        }
+        let mut asking = Vec::new();
+        write_command(&mut asking, &[b"ASKING"]);
+        let mut look = asking.clone();
+        write_command(&mut look, &[b"EXISTS", &wait_key(whose.at)]);
+        if link.ask(&look, 2).await?.iter().any(|reply| Redirect::read(reply).is_some()) {
+            return Ok(None);
+        }
+        let mut answered = link.ask(&[&asking, commands].concat(), 1 + replies).await?;
+        Ok(Some(answered.split_off(1)))
+    };
+    let answered = match whose.patience {
+        None => answered.await?,
+        Some(limit) => match tokio::time::timeout(limit, answered).await {
             Ok(answered) => answered?,
             Err(_) => return Err(LinkError::TimedOut(limit)),
         },
     };
     worker.kept_links.keep(node, link);
-    Ok(answered.split_off(before))
+    Ok(answered)
 }
