@@ -15,7 +15,8 @@ use crate::exchange::key::{Found, Key, Spilled, Spot};
 use crate::exchange::native_collection::{FEW_MEMBERS, Reading};
 use crate::exchange::parts;
 use crate::exchange::reply_kind::Refusal;
-use crate::layout::{Evict, Located, spill_name};
+use crate::exchange::retire::may_have_been_evicted;
+use crate::layout::{Located, spill_name};
 use crate::resp::Reply;
 use crate::string::Space;
 
@@ -463,7 +464,9 @@ impl Load {
                 Ok(found) => found,
                 Err(error) => return Loading::Failed(error),
             };
-            let was_evicted = may_be_evicted(&self.keys[*key], *spot, env);
+            let (is_moving, place) = (self.keys[*key].is_moving(), &self.keys[*key].spots[*spot].place);
+            let was_evicted =
+                !is_moving && place.as_ref().is_some_and(|place| may_have_been_evicted(place.namespace, env));
             let spot = &mut self.keys[*key].spots[*spot];
             // Replaced since the pointer was read: everything once more. A pointer that is still there then points
             // to nothing. What was evicted is gone, and what the client sent behind may have written it anew by now.
@@ -486,14 +489,6 @@ impl Load {
             space.load(&key.logical, key.held_or_unread());
         }
     }
-}
-
-/// Whether a spilled value that isn't there is taken for evicted, where it isn't to be read once more: what is replaced stays
-/// readable for a while ([`crate::exchange::RETIRE_MS`]), so that at worst another client's write in place is missed.
-fn may_be_evicted(key: &Key, spot: usize, env: &Env<'_>) -> bool {
-    let Some(place) = &key.spots[spot].place else { return false };
-    let leaves = env.layout.namespace(place.namespace).evictable.which != Evict::Never;
-    env.is_followed && env.cache.is_some() && leaves && !key.is_moving()
 }
 
 /// Whether such a command on one key leaves its type as it is, or nothing of it.

@@ -15,7 +15,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Key, decode};
-use crate::exchange::retire::{abandon, spill_retirement};
+use crate::exchange::retire::{abandon, may_have_been_evicted, spill_retirement};
 use crate::exchange::{Effect, Env, Io, Refusal, ReplyKind, Step, done, failure, store};
 use crate::frame::{Body, Frame, is_raw};
 use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place, spill_name};
@@ -54,6 +54,7 @@ impl Get {
 
     pub(crate) fn handle_reply(&mut self, reply: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
         match Reply::parse(reply) {
+            Ok(Reply::Nil) if self.pointer.is_some() && may_have_been_evicted(self.namespace, env) => done(io, reply),
             Ok(Reply::Nil) if self.pointer.is_some() => self.begin_again(env.layout, io),
             Ok(Reply::Bulk(content)) if let Some(pointer) = self.pointer => {
                 if pointer.slot.is_none() {

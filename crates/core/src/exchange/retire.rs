@@ -4,7 +4,7 @@ use crate::exchange::Env;
 use crate::exchange::key::{Key, Spot};
 use crate::exchange::script::CompareAndSet;
 use crate::frame::{Body, Frame};
-use crate::layout::{Place, spill_name};
+use crate::layout::{Evict, NamespaceIndex, Place, spill_name};
 use crate::placement::name::{Origin, PartName};
 use crate::record::part_name;
 
@@ -16,6 +16,14 @@ pub const RETIRE_MS: &[u8] = b"5000";
 pub fn goes_at_once(left_ms: i64) -> bool {
     let retire_ms = str::from_utf8(RETIRE_MS).ok().and_then(|digits| digits.parse().ok());
     left_ms == -2 || (left_ms >= 0 && retire_ms.is_some_and(|most| left_ms <= most))
+}
+
+/// Whether a spilled value of this namespace that isn't there is taken for evicted, and not read once more: its client has
+/// sent something behind, which may have written the key anew by now. What is replaced stays readable for a while
+/// ([`RETIRE_MS`]), so that at worst another client's write in place is missed.
+pub(super) fn may_have_been_evicted(namespace: NamespaceIndex, env: &Env<'_>) -> bool {
+    let leaves = env.layout.namespace(namespace).evictable.which != Evict::Never;
+    env.is_followed && env.cache.is_some() && leaves
 }
 
 /// The command that retires the spilled value with this nonce.

@@ -10,7 +10,7 @@ use keyfold_core::layout::{Layout, Physical, spill_name};
 use keyfold_testkit::load::{CacheClient, Report};
 use keyfold_testkit::{Server, Wire, found};
 
-use super::{Cached, MB, WAYS, cached, info};
+use super::{Cached, MB, WAYS, cached, info, send_all, words};
 use crate::stage::{address, eventually, reaches};
 
 const KEYS_OF_ONE: u64 = 30_000;
@@ -152,5 +152,25 @@ fn each_key_is_there_with_its_value_or_absent() {
         assert_right(&stage, &mut clients);
         let vanished = clients.vanished.load(Ordering::Relaxed);
         assert!(vanished > 1_500, "{vanished} were found gone");
+    }
+}
+
+/// What a client sends behind a read is nothing that the read may answer, also where it finds that the value was evicted.
+#[test]
+fn a_read_of_what_has_left_doesnt_answer_what_its_client_writes_behind_it() {
+    for binary in found() {
+        let stage = cached(&binary, WAYS, 64 * MB);
+        let (mut wire, mut direct) = (stage.connect(), stage.server.connect().unwrap());
+        let long = "x".repeat(100);
+        for reads in ["GET user:1", "MGET user:1", "GETRANGE user:1 0 -1", "STRLEN user:1"] {
+            assert_eq!(wire.call(&[b"SET", b"user:1", long.as_bytes()]).unwrap(), b"+OK\r\n");
+            let names = direct.ask(&[b"KEYS", b"~*:user:1"]).unwrap();
+            let spills: Vec<_> = names.elements().unwrap().iter().filter_map(|name| name.bytes()).collect();
+            assert_eq!(direct.call(&[&[&b"UNLINK"[..]], spills.as_slice()].concat()).unwrap(), b":1\r\n", "{spills:?}");
+            let replies = send_all(&mut wire, [words(reads), words("SET user:1 new"), words("GET user:1")]);
+            let absent: &[&[u8]] = &[b"$-1\r\n", b"*1\r\n$-1\r\n", b"$0\r\n\r\n", b":0\r\n"];
+            assert!(absent.contains(&&replies[0][..]), "{reads}: {}", replies[0].escape_ascii());
+            assert_eq!(replies[1..], [b"+OK\r\n".to_vec(), b"$3\r\nnew\r\n".to_vec()], "{reads}");
+        }
     }
 }
