@@ -19,8 +19,6 @@ pub struct Watched {
     keys: Vec<WatchedKey>,
     /// The layout that said where they lie.
     epoch: Epoch,
-    /// The time of the WATCH.
-    now_ms: i64,
 }
 
 #[derive(Debug)]
@@ -30,7 +28,7 @@ struct WatchedKey {
     database: u32,
     /// What it held; none for one that isn't in buckets alone, or couldn't be read.
     sum: Option<Sum>,
-    /// When its field expires, where it does.
+    /// When its field expires, where it does, and hadn't when it was watched.
     expires_at_ms: Option<i64>,
 }
 
@@ -55,7 +53,7 @@ impl Watched {
     /// Whether something happened to a key that the server can't have noticed: it has expired, or belongs
     /// elsewhere by now.
     pub(crate) fn is_broken(&self, env: &Env<'_>) -> bool {
-        let expired = |key: &WatchedKey| key.expires_at_ms.is_some_and(|at| (self.now_ms..env.now_ms).contains(&at));
+        let expired = |key: &WatchedKey| key.expires_at_ms.is_some_and(|at| at < env.now_ms);
         self.epoch != env.layout.epoch() || self.keys.iter().any(expired)
     }
 
@@ -127,10 +125,10 @@ impl Watch {
             logical: key.logical.clone(),
             database: 0,
             sum: key.sum(env.now_ms).filter(|_| is_read),
-            expires_at_ms: key.field_expires_at_ms(),
+            expires_at_ms: key.field_expires_at_ms().filter(|at| *at >= env.now_ms),
         };
         let keys = self.load.keys().iter().map(watched).collect();
-        Step::Done(Effect::Watching(Watched { keys, epoch: env.layout.epoch(), now_ms: env.now_ms }))
+        Step::Done(Effect::Watching(Watched { keys, epoch: env.layout.epoch() }))
     }
 }
 
@@ -172,6 +170,31 @@ mod tests {
                 assert!(matches!(now.handle_reply(&reply, &env, io.wire), Loading::Ready));
                 assert_eq!(watched.differs_from(now.keys(), looked_at_ms), differs, "{expires_at_ms} {reply:?}");
             }
+        }
+    }
+    #[test]
+    fn what_had_expired_before_a_second_watch_breaks_nothing() {
+        let layout = crate::layout::Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 10 }\n");
+        let layout = layout.unwrap();
+        let context = Context::without_data(&layout, ServerInfo::default());
+        let watch = |key: &[u8], reply: &[u8], now_ms: i64| {
+            let nonces = &mut || 7;
+            let (env, mut wire, mut answer) = (context.env(now_ms, nonces), Vec::new(), Vec::new());
+            let mut watch = Watch::start(&[key], &env, &mut wire);
+            let io = &mut Io { wire: &mut wire, answer: &mut answer };
+            assert!(matches!(watch.handle_reply(b"+OK\r\n", &env, io), Step::More(1)));
+            let Step::Done(Effect::Watching(watched)) = watch.handle_reply(reply, &env, io) else {
+                panic!("it watches");
+            };
+            watched
+        };
+        for (expires_at_ms, looked_at_ms, is_broken) in [(NOW_MS - 1, NOW_MS, false), (NOW_MS + 50, NOW_MS + 51, true)]
+        {
+            let mut stored = Vec::new();
+            Body::Raw(b"v").encode(Some(expires_at_ms), &mut stored);
+            let mut watched = watch(b"n:1", b"$-1\r\n", NOW_MS - 1000);
+            watched.add(watch(b"n:2", &bulk(&stored), NOW_MS));
+            assert_eq!(watched.is_broken(&context.env(looked_at_ms, &mut || 7)), is_broken, "{expires_at_ms}");
         }
     }
 }
