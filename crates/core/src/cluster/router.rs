@@ -10,7 +10,7 @@
 //! carried out twice. One that a connection took with it
 //! is sent again where it only reads, and else is answered by an error that says that it may have been carried out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use super::{Adoption, AskedAt, Direct, Flight, Landed, Node, Outcome, Redirect, Redirects, SlotMap, Topology, Turns};
 use crate::slot::Slot;
@@ -98,6 +98,11 @@ impl<W> Step<W> {
         self.flight.only_reads()
     }
 
+    /// Whether it may write at a node that doesn't have its slot yet.
+    pub fn writes_ahead(&self) -> bool {
+        self.ask.is_some() && !self.only_reads()
+    }
+
     /// How it goes on, once the last reply has come from a node that is none of the router's: a replica.
     pub fn outcome(&mut self) -> Outcome {
         self.flight.outcome()
@@ -156,8 +161,8 @@ pub struct Router<W> {
     tries: Tries,
     wants_map: bool,
     redirects: Redirects,
-    /// Nodes that steps were led to though the map doesn't say so, and the slot that was on its way there.
-    led_to: BTreeMap<Node, Slot>,
+    /// Nodes that steps which may write were led to though the map doesn't say so, and the slots that were on their way there.
+    led_ahead: BTreeSet<(Node, Slot)>,
 }
 
 impl<W> Router<W> {
@@ -170,7 +175,7 @@ impl<W> Router<W> {
             tries,
             wants_map: false,
             redirects: Redirects::default(),
-            led_to: BTreeMap::new(),
+            led_ahead: BTreeSet::new(),
         }
     }
 
@@ -179,20 +184,14 @@ impl<W> Router<W> {
         self.redirects
     }
 
-    /// How often a step went, or was to go, to another node than before: as long as that is the same, what was written lies
-    /// where the map says.
-    pub fn turnings(&self) -> u64 {
-        self.map.changes() + self.redirects.asked
-    }
-
     /// Nodes that may have of a slot what was written, though another has it by the map: it is on its way there.
-    pub fn led_to(&self) -> impl Iterator<Item = (Node, Slot)> {
-        self.led_to.iter().map(|(node, slot)| (*node, *slot))
+    pub fn led_ahead(&self) -> impl Iterator<Item = (Node, Slot)> {
+        self.led_ahead.iter().copied()
     }
 
-    /// Nothing is on its way to this node any more.
-    pub fn forget_led_to(&mut self, node: Node) {
-        self.led_to.remove(&node);
+    /// The slot isn't on its way to this node any more.
+    pub fn forget_led_ahead(&mut self, node: Node, slot: Slot) {
+        self.led_ahead.remove(&(node, slot));
     }
 
     /// Which node has which slot.
@@ -216,13 +215,21 @@ impl<W> Router<W> {
         let before: Vec<_> = Slot::all().map(|slot| self.map.primary(slot)).collect();
         let adoption = self.map.adopt(topology, asked);
         if adoption == (Adoption::Adopted { changed: true }) {
-            let moved = Slot::all().zip(before).filter(|(slot, before)| self.map.primary(*slot) != *before);
-            for (slot, _) in moved {
-                self.turns.hold(slot);
-                self.led_to.retain(|_, led| *led != slot);
+            for (slot, before) in Slot::all().zip(before) {
+                if self.map.primary(slot) != before {
+                    self.turns.hold(slot);
+                    self.note_arrived(slot);
+                }
             }
         }
         adoption
+    }
+
+    /// The slot is where it was on its way to, perhaps: what went ahead is by now where the map says.
+    fn note_arrived(&mut self, slot: Slot) {
+        if let Some(node) = self.map.primary(slot) {
+            self.led_ahead.remove(&(node, slot));
+        }
     }
 
     /// Begins a step: the node to write it to, or none where it waits and [`Self::poll`] will bring it.
@@ -319,7 +326,7 @@ impl<W> Router<W> {
                 if Some(self.map.note_moved(moved, to, node)) != before {
                     // What is under way of the slot at its node before settles first.
                     self.turns.hold(moved);
-                    self.led_to.retain(|_, led| *led != moved);
+                    self.note_arrived(moved);
                 }
                 // The keys of commands that nobody here knows are known there.
                 step.flight.place(moved);
@@ -329,7 +336,9 @@ impl<W> Router<W> {
             Some(Redirect::Ask(slot, to)) => {
                 step.flight.place(slot);
                 let node = self.map.led_to(to, node);
-                self.led_to.insert(node, slot);
+                if !step.only_reads() {
+                    self.led_ahead.insert((node, slot));
+                }
                 step.ask = Some(node);
                 soon
             }

@@ -6,25 +6,25 @@ use super::Node;
 #[derive(Debug, Default)]
 pub struct Written {
     nodes: Vec<Node>,
-    /// How often steps had been turned elsewhere ([`Router::turnings`](super::Router::turnings)) when it wrote.
-    turnings: u64,
-    /// It wrote before one was: what it wrote may be anywhere by now.
+    /// The changes of the map ([`SlotMap::changes`](super::SlotMap::changes)) when it wrote.
+    changes: u64,
+    /// It wrote before a change of the map: what it wrote may be anywhere by now.
     is_anywhere: bool,
 }
 
 impl Written {
-    /// The client writes to this node, with so many turnings so far.
-    pub fn note(&mut self, node: Node, turnings: u64) {
-        self.is_anywhere |= !self.nodes.is_empty() && self.turnings != turnings;
-        self.turnings = turnings;
+    /// The client writes to this node, with so many changes of the map so far.
+    pub fn note(&mut self, node: Node, changes: u64) {
+        self.is_anywhere |= !self.nodes.is_empty() && self.changes != changes;
+        self.changes = changes;
         if !self.nodes.contains(&node) {
             self.nodes.push(node);
         }
     }
 
     /// The nodes that have all that it wrote; none where that may be any, or where it wrote nothing.
-    pub fn nodes(&self, turnings: u64) -> Option<&[Node]> {
-        let is_known = !self.is_anywhere && self.turnings == turnings && !self.nodes.is_empty();
+    pub fn nodes(&self, changes: u64) -> Option<&[Node]> {
+        let is_known = !self.is_anywhere && self.changes == changes && !self.nodes.is_empty();
         is_known.then_some(&self.nodes)
     }
 }
@@ -35,7 +35,7 @@ mod tests {
     use crate::cluster::{AddressMap, SlotMap};
 
     #[test]
-    fn where_a_client_wrote_is_known_until_something_is_turned_elsewhere() {
+    fn where_a_client_wrote_is_known_until_the_map_changes() {
         let mut map = SlotMap::new(AddressMap::default());
         let [one, other] = ["a:1", "a:2"].map(|at| map.node(&at.parse().unwrap()));
         let mut written = Written::default();

@@ -186,7 +186,7 @@ impl Requests {
         cluster: &Rc<Cluster>,
     ) -> Start {
         let Request { plan, args, .. } = request;
-        let written = state.written.nodes(cluster.turnings());
+        let written = state.written.nodes(cluster.changes()).filter(|_| !self.client.has_written_ahead());
         let has_written = |node: &Node| written.is_none_or(|written| written.contains(node));
         let shards = cluster.shards().into_iter().filter(|(node, _)| has_written(node));
         let importers = if written.is_none() { cluster.importers() } else { Vec::new() };
@@ -328,6 +328,6 @@ impl Requests {
 /// Notes where a request writes that begins now.
 fn note_written(state: &mut State, plan: &Plan, at: Slot, cluster: &Cluster) {
     if let Some(node) = cluster.node_of(at).filter(|_| plan.may_write()) {
-        state.written.note(node, cluster.turnings());
+        state.written.note(node, cluster.changes());
     }
 }

@@ -59,6 +59,8 @@ pub(crate) struct Client {
     heard: Cell<u32>,
     /// The worker's tick when it last took a byte of what waits for it, or when nothing waited.
     took: Cell<u32>,
+    /// Something that it wrote went to a node that didn't have its slot yet.
+    has_written_ahead: Cell<bool>,
     /// Its answers wait for others.
     waits: Waits,
     max_queued_answer_bytes: usize,
@@ -111,6 +113,7 @@ impl Client {
             let_go: Cell::new(false),
             heard: Cell::new(worker.tick.get()),
             took: Cell::new(worker.tick.get()),
+            has_written_ahead: Cell::new(false),
             waits: Waits::default(),
             max_queued_answer_bytes: worker.config.limits.max_queued_answer_bytes,
         }
@@ -275,6 +278,16 @@ impl Client {
     /// What it waits for is under way on this connection of its own.
     pub(crate) fn note_waits_on(&self, connection: Option<WaitsOn>) {
         self.state.borrow().conversation.session().entry().note_waits_on(connection);
+    }
+
+    /// Notes where something that it writes goes elsewhere than the map says.
+    pub(crate) fn note_led_ahead(&self, writes_ahead: bool) {
+        self.has_written_ahead.set(self.has_written_ahead.get() || writes_ahead);
+    }
+
+    /// Whether something that it wrote went elsewhere than the map said.
+    pub(crate) fn has_written_ahead(&self) -> bool {
+        self.has_written_ahead.get()
     }
 
     /// Whether its task is gone, and nobody takes its answers.

@@ -115,7 +115,7 @@ async fn until_answered(
         match ask(worker, node, is_importer, whose, commands).await {
             // The one that has all of the slot is asked by its own name.
             Ok(None) => {
-                cluster.forget_importer(node);
+                cluster.forget_importer(node, whose.at);
                 whom = Whom::Owner;
                 continue;
             }
@@ -127,9 +127,6 @@ async fn until_answered(
                 ));
             }
             Err(why) if since.elapsed() > limit => {
-                if is_importer {
-                    cluster.forget_importer(node);
-                }
                 let server = cluster.endpoint(node);
                 return Err(format!("the connection to the server at {server} was lost ({why})"));
             }
@@ -160,8 +157,12 @@ async fn ask(
         write_command(&mut asking, &[b"ASKING"]);
         let mut look = asking.clone();
         write_command(&mut look, &[b"EXISTS", &wait_key(whose.at)]);
-        if link.ask(&look, 2).await?.iter().any(|reply| Redirect::read(reply).is_some()) {
-            return Ok(None);
+        let looked = link.ask(&look, 2).await?;
+        match looked.last().and_then(|reply| Redirect::read(reply)) {
+            Some(Redirect::Moved(..)) => return Ok(None),
+            // It can't say at present.
+            Some(_) => return Ok(Some(looked)),
+            None => {}
         }
         let mut answered = link.ask(&[&asking, commands].concat(), 1 + replies).await?;
         Ok(Some(answered.split_off(1)))

@@ -134,21 +134,16 @@ impl Cluster {
         self.router.borrow().map().changes()
     }
 
-    /// How often a request went to another node than before ([`Router::turnings`]).
-    pub(crate) fn turnings(&self) -> u64 {
-        self.router.borrow().turnings()
-    }
-
-    /// Primaries that have no slot, and one that is on its way to them each: what was written of it may be there.
+    /// Primaries that have no slot, and one that is on its way to them: what was written of it may be there.
     pub(crate) fn importers(&self) -> Vec<(Node, Slot)> {
         let router = self.router.borrow();
         let shards = self.present_shards();
-        router.led_to().filter(|(node, _)| !shards.iter().any(|(shard, _)| shard == node)).collect()
+        router.led_ahead().filter(|(node, _)| !shards.iter().any(|(shard, _)| shard == node)).collect()
     }
 
-    /// Such a primary is away, or nothing is on its way there any more.
-    pub(crate) fn forget_importer(&self, node: Node) {
-        self.router.borrow_mut().forget_led_to(node);
+    /// The slot isn't on its way to that primary any more.
+    pub(crate) fn forget_importer(&self, node: Node, slot: Slot) {
+        self.router.borrow_mut().forget_led_ahead(node, slot);
     }
 
     /// A slot for what any node can answer: of one that is there, where that is known, and of the same one for each
@@ -398,7 +393,10 @@ impl Cluster {
             let order = self.router.borrow_mut().poll(self.now_ms());
             match order {
                 None => break,
-                Some(Order::Send(node, step)) => self.send(node, step, worker),
+                Some(Order::Send(node, step)) => {
+                    step.whose.client.note_led_ahead(step.writes_ahead());
+                    self.send(node, step, worker);
+                }
                 Some(Order::Answer(whose, replies)) => self.hand_out(&whose, &replies, worker),
             }
         }
@@ -456,8 +454,8 @@ impl Cluster {
                     tokio::time::sleep(Duration::from_millis(pause)).await;
                     let Some(cluster) = worker.cluster.get() else { return };
                     if step.whose.client.is_gone() {
-                        // Nobody waits for what it would take.
-                        return;
+                        // Nobody waits for what it would take; but a change of the layout, until all has ended.
+                        return step.whose.lose("the client has gone");
                     }
                     let now_ms = cluster.now_ms();
                     let alone = cluster.router.borrow_mut().go_on_alone(step, now_ms);
@@ -466,6 +464,7 @@ impl Cluster {
             }
             Alone::Send(node, step) => {
                 let client = Rc::clone(&step.whose.client);
+                client.note_led_ahead(step.writes_ahead());
                 let upstream: Rc<Upstream> = client.own_lane_at(node, step.whose.lane, worker);
                 let here = upstream.is_ready().then(|| upstream.waits_on(Some(self.endpoint(node)))).flatten();
                 client.note_waits_on(here);

@@ -334,6 +334,10 @@ fn wait_counts_no_replica_for_what_went_ahead_with_its_slot() {
         let mut new = connect(&proxy);
         assert_eq!(call(&mut new, &format!("SET {other} x")), "+OK\r\n");
         assert_eq!(call(&mut new, "WAIT 1 50"), ":0\r\n", "{}: it is new there", binary.name());
+        let mut bystander = connect(&proxy);
+        assert_eq!(call(&mut bystander, "SET elsewhere x"), "+OK\r\n");
+        assert_eq!(call(&mut new, "GET {ahead}:none"), "$-1\r\n");
+        assert_eq!(call(&mut bystander, "WAIT 1 20000"), ":1\r\n", "{}: it wrote nothing there", binary.name());
         cluster.take_back_reshard(resharding).unwrap();
         assert_eq!(call(&mut new, &format!("GET {other}")), bulk("x"));
         assert_eq!(call(&mut new, "WAIT 1 20000"), ":1\r\n", "{}: it is back", binary.name());

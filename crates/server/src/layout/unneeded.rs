@@ -1,14 +1,15 @@
 //! What lies beside the layout and is of no use to the one in force: dictionaries, and records of slots.
 
-use anyhow::bail;
 use keyfold_core::admin::dictionaries as admin;
 use keyfold_core::admin::{COPY_KEY, DICTIONARIES_KEY, LAYOUT_KEY};
 use keyfold_core::layout::Layout;
-use keyfold_core::resp::Reply;
 
 use super::stored;
-use crate::commands::Commands;
 use crate::connection::Server;
+
+/// Removes fields if the register is as it was read.
+const REMOVE: &str = "if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] or (redis.call('GET', KEYS[2]) or '') ~= ARGV[2] then \
+                      return 0 end return redis.call('HDEL', KEYS[3], unpack(ARGV, 3))";
 
 /// Removes the records of slots of names that a layout doesn't use any more, if it is in force.
 pub fn forget_slots(server: &mut Server, layout: &Layout) -> anyhow::Result<()> {
@@ -20,27 +21,19 @@ pub fn remove_dictionaries(server: &mut Server, layout: &Layout) -> anyhow::Resu
     remove(server, layout, admin::is_unnamed)
 }
 
-/// Removes what is useless to a layout, if that is in force when it is carried out: another one may need it.
+/// Removes what is useless to a layout, if that is in force when it is carried out: another one may need it. A server that
+/// is out of memory does so too.
 fn remove(server: &mut Server, layout: &Layout, is_useless: fn(&[u8], &Layout) -> bool) -> anyhow::Result<usize> {
-    server.select(0)?;
-    server.ask::<()>(&[b"WATCH", LAYOUT_KEY, COPY_KEY])?;
+    let register = stored::register(server)?;
     let in_force = stored::read(server)?.map_or_else(Layout::default, |stored| stored.layout);
     let there: Vec<Vec<u8>> = server.ask(&[b"HKEYS", DICTIONARIES_KEY])?;
     let useless: Vec<&[u8]> = there.iter().map(Vec::as_slice).filter(|field| is_useless(field, layout)).collect();
     if in_force != *layout || useless.is_empty() {
-        server.ask::<()>(&[b"UNWATCH"])?;
         return Ok(0);
     }
-    let mut removal = Commands::default();
-    removal.push(&[b"MULTI"]);
-    removal.push(&[&[b"HDEL", DICTIONARIES_KEY], useless.as_slice()].concat());
-    removal.push(&[b"EXEC"]);
-    let replies = server.ask_all(&removal)?;
-    match replies.last().map(|exec| Reply::parse(exec)) {
-        Some(Ok(Reply::Array(_))) => Ok(useless.len()),
-        Some(Ok(Reply::Nil)) => Ok(0),
-        exec => {
-            bail!("{} does not remove unneeded fields of keyfold:{{home}}:dictionaries: {exec:?}", server.address())
-        }
-    }
+    let (text, copy) = (register.layout.unwrap_or_default(), register.copy.unwrap_or_default());
+    let head: [&[u8]; 8] =
+        [b"EVAL", REMOVE.as_bytes(), b"3", LAYOUT_KEY, COPY_KEY, DICTIONARIES_KEY, text.as_slice(), copy.as_slice()];
+    let removed: i64 = server.ask(&[&head, useless.as_slice()].concat())?;
+    Ok(usize::try_from(removed).unwrap_or(0))
 }
