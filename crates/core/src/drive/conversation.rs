@@ -39,6 +39,8 @@ pub struct Conversation {
     pub(super) kept_replies: usize,
     /// The number of the first slot; they are numbered in order, for the client's life.
     pub(super) first: u64,
+    /// The number of the last one that may write, or 0.
+    last_writer: u64,
     parked_bytes: usize,
     /// Empty room for answers that will wait.
     spare: Vec<Vec<u8>>,
@@ -153,6 +155,7 @@ impl Conversation {
             slots: VecDeque::new(),
             kept_replies: 0,
             first: 0,
+            last_writer: 0,
             parked_bytes: 0,
             spare: Vec::new(),
             held: Held::default(),
@@ -367,7 +370,7 @@ impl Conversation {
             Begun::Close => Started::Close,
             Begun::Pushes => Started::Pushes,
             Begun::Sent { exchange, replies, hold } => {
-                let slot = self.first + self.slots.len() as u64;
+                let slot = self.number_next(plan);
                 let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
                 let exchange = Some(exchange);
                 let replica_read = replica_read(lane, args, lookups);
@@ -401,7 +404,7 @@ impl Conversation {
         env: &mut Env<'_>,
         out: &mut Vec<u8>,
     ) -> (u64, Vec<SentPart>) {
-        let slot = self.first + self.slots.len() as u64;
+        let slot = self.number_next(plan);
         let traced = self.session.trace(plan, args, env);
         let metered = self.metering.begin(plan, args);
         let is_silent = self.session.begin_parts(plan, args, env);
@@ -443,7 +446,7 @@ impl Conversation {
         out: &mut Vec<u8>,
     ) -> Progress {
         self.session.note_reply_bytes(reply.len());
-        env.is_followed = self.index(slot).is_some_and(|index| index + 1 < self.slots.len());
+        env.is_followed = self.last_writer > slot;
         let slot_of_it = self.index(slot).map(|index| &mut self.slots[index]);
         let parts = slot_of_it.and_then(|slot| {
             env.encoded.clone_from(&slot.encoded);
@@ -541,7 +544,7 @@ impl Conversation {
         if self.keep_reply(index, reply) {
             return Progress::Kept;
         }
-        env.is_followed = index + 1 < self.slots.len();
+        env.is_followed = self.last_writer > slot;
         let slot = &mut self.slots[index];
         let Some(exchange) = &mut slot.exchange else { return Progress::Kept };
         env.encoded.clone_from(&slot.encoded);
@@ -741,6 +744,15 @@ impl Conversation {
         self.metering.end(slot.metered, || exchange.way(), b"", self.session.entry());
         self.complete(index, out);
         is_whole
+    }
+
+    /// The number of the slot of the request that begins.
+    fn number_next(&mut self, plan: &Plan) -> u64 {
+        let slot = self.first + self.slots.len() as u64;
+        if plan.may_write() {
+            self.last_writer = slot;
+        }
+        slot
     }
 
     pub(super) fn index(&self, slot: u64) -> Option<usize> {

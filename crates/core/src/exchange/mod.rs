@@ -116,7 +116,7 @@ pub struct Env<'a> {
     pub newest_commands: bool,
     /// Values of the request at hand that were encoded before it began.
     pub encoded: Option<Arc<Encoded>>,
-    /// Its client has sent others behind it: who reads once more may find what these have written.
+    /// Its client has sent others behind it that may write: who reads once more may find what these have written.
     pub is_followed: bool,
     /// Others of its client are under way that may read parts of the same key yet, in a second round trip.
     pub is_read: bool,
