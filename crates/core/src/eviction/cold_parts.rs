@@ -10,7 +10,7 @@ use crate::resp::{Reply, write_command};
 use crate::sweep::Field;
 
 const EVICT: Script =
-    Script { source: include_str!("evict_parts.lua"), sha: b"b18a8a6907805936e050ad3f2e91ce9b6fa3ea15" };
+    Script { source: include_str!("evict_parts.lua"), sha: b"9b265f319731635267b74391226b90d2be9cf765" };
 
 const OUTLIER_BYTES: &str = include_str!("outlier_bytes.lua");
 

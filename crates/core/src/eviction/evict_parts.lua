@@ -4,6 +4,11 @@
 -- KEYS: the bucket. ARGV: the field, what it held, what the names of its parts begin with, how many may be removed at once, from where on, which
 -- is 0 at first; when it is over, if that is why, else "-"; then channels and messages: what is published.
 local bucket, field, base, most, from = KEYS[1], ARGV[1], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+-- Before a cluster: while their slot is moved key by key some are at another node (crates/core/src/exchange/parts/parts.lua).
+if string.byte(base, 2) == 123 then
+  local found = redis.pcall('EXISTS', base .. '<', base .. '>')
+  if type(found) == 'table' then return {err = 'TRYAGAIN keyfold: a large set or hash waits while its slot moves'} end
+end
 -- Who may not remove them learns it before anything is. A full server takes all that is written behind it.
 redis.call('UNLINK', base .. '?')
 if from == 0 then
@@ -13,11 +18,6 @@ if from == 0 then
 elseif redis.call('GET', base) ~= '' then
   -- The sweep has removed them.
   return {from, from}
-end
--- Before a cluster: while their slot is moved key by key some are at another node (crates/core/src/exchange/parts/parts.lua).
-if string.byte(base, 2) == 123 then
-  local found = redis.pcall('EXISTS', base .. '<', base .. '>')
-  if type(found) == 'table' then return {err = 'TRYAGAIN keyfold: a large set or hash waits while its slot moves'} end
 end
 local reached, ends, names = from, 0, {}
 for _, class in ipairs({'i', 't', 'o'}) do

@@ -418,6 +418,8 @@ impl Evictor {
     fn take_names(&mut self, reply: Reply<'_>, env: &Env<'_>) -> Result<(), String> {
         for name in self.names.take(reply).map_err(|error| error.to_string())? {
             let suspect = match env.layout.read_physical(name) {
+                // What an application's own hashes hold is no frame, and leaves once it is moved.
+                Physical::Bucket(_) if env.layout.packing_in(name).is_some() => None,
                 Physical::Bucket(namespace) => {
                     may_leave(namespace, env).then(|| Suspect::Bucket(BucketWalk::new(namespace, name)))
                 }
@@ -572,7 +574,9 @@ impl Evictor {
     ) {
         self.note_come_by(1, 1);
         let bytes = usize::try_from(bytes).unwrap_or(0);
-        let rule = namespace.map_or_else(Evictable::default, |namespace| env.layout.namespace(namespace).evictable);
+        // One under its own name may be a namespace's all the same, as it isn't moved yet or too long for a field.
+        let ruling = namespace.or_else(|| env.layout.namespace_of(&key));
+        let rule = ruling.map_or_else(Evictable::default, |namespace| env.layout.namespace(namespace).evictable);
         let hash = KeyHash::of(&name);
         if let Some((worth, standing)) = self.choose(hash, bytes, expires, rule, border, cache) {
             let mut removal = CompareAndSet::default();

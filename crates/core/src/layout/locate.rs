@@ -108,16 +108,29 @@ impl Layout {
         if is_reserved(key) {
             return Located::Reserved;
         }
+        if let Some((index, parts)) = self.matching(key) {
+            return self.place(index, key, &parts);
+        }
+        if self.handmade_hash(key).is_some() { Located::Reserved } else { Located::Plain }
+    }
+
+    /// The namespace whose keys are such, whether this one is folded or lies under its own name.
+    pub fn namespace_of(&self, key: &[u8]) -> Option<NamespaceIndex> {
+        if is_reserved(key) { None } else { self.matching(key).map(|(index, _)| index) }
+    }
+
+    #[inline]
+    fn matching<'k>(&self, key: &'k [u8]) -> Option<(NamespaceIndex, Parts<'k>)> {
         for &(index, number) in &self.order {
             let templates = &self.namespaces[index.0].keys;
             if templates[number].begins(key) {
                 let mut parts = Parts::new();
                 if templates.parse_key(number, key, &mut parts) {
-                    return self.place(index, key, &parts);
+                    return Some((index, parts));
                 }
             }
         }
-        if self.handmade_hash(key).is_some() { Located::Reserved } else { Located::Plain }
+        None
     }
 
     fn place(&self, index: NamespaceIndex, key: &[u8], parts: &[Part<'_>]) -> Located {

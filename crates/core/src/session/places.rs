@@ -104,7 +104,12 @@ impl Places {
         for (index, located) in &self.0 {
             match located {
                 Located::Placed(place) => asked.push(KeyHash::at(place)),
-                Located::Moving(moving) => asked.extend(moving.new.iter().chain(&moving.old).map(KeyHash::at)),
+                Located::Moving(moving) => {
+                    asked.extend(moving.new.iter().chain(&moving.old).map(KeyHash::at));
+                    if moving.new.is_none() || moving.old.is_none() {
+                        asked.extend(of_plain(*index));
+                    }
+                }
                 Located::Plain | Located::Reserved => asked.extend(of_plain(*index)),
             }
         }

@@ -109,8 +109,9 @@ struct Keeper {
     governor: Governor,
     databases: BTreeMap<u32, Hand>,
     surveyed: Option<Instant>,
-    /// The layout that the hands go by.
+    /// The layout that the hands go by, and whether they come by plain keys.
     layout: Revision,
+    with_plain: bool,
     started: Instant,
     /// About what a look frees, and how many keys it comes by.
     freed_by_look: f64,
@@ -134,6 +135,7 @@ impl Keeper {
             databases: BTreeMap::new(),
             surveyed: None,
             layout: Revision::default(),
+            with_plain: false,
             started: Instant::now(),
             freed_by_look: USUAL_FREED,
             keys_by_look: LEAST_KEYS,
@@ -296,12 +298,12 @@ impl Keeper {
             return Ok(());
         }
         self.surveyed = Some(Instant::now());
-        let layout = self.errand.with_env(|env| env.layout.revision());
-        if layout != self.layout {
-            self.databases.clear();
-            self.layout = layout;
-        }
         let with_plain = self.shared.cache.has_plain_keys();
+        let layout = self.errand.with_env(|env| env.layout.revision());
+        if (layout, with_plain) != (self.layout, self.with_plain) {
+            self.databases.clear();
+            (self.layout, self.with_plain) = (layout, with_plain);
+        }
         let wanted = self.errand.databases().await?;
         self.databases.retain(|database, _| wanted.contains(database));
         for database in wanted {

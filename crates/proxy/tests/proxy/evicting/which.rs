@@ -1,9 +1,15 @@
 //! The keys leave that are worth the least, and of no namespace one that stays.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
+use keyfold_core::frame::Body;
+use keyfold_core::layout::LayoutFile;
+use keyfold_core::placement::handmade::{Handmade, Packing};
 use keyfold_testkit::found;
 
-use super::{MB, WAYS, cached, read_through, send_all, there, words, write};
-use crate::stage::{call, eventually};
+use super::{MB, WAYS, cached, read_through, send_all, text_of, there, words, write};
+use crate::stage::{call, change_layout, eventually};
 
 const RULES: &str = r#"
     [[namespace]]
@@ -96,6 +102,55 @@ fn rules_of_namespaces_are_kept() {
         }
         assert_eq!(there(&mut wire, "plain", 0..1000), 1000);
         stage.assert_server_kept_out();
+    }
+}
+
+/// As a fold begins all of them are under their own names, where plain keys may leave.
+#[test]
+fn rules_of_namespaces_are_kept_for_keys_that_are_not_moved_yet() {
+    for binary in found() {
+        let any = "plain_keys = true\n[[namespace]]\nkeys = \"any:{id:int}\"\nbucket = { span = 64 }\n";
+        let with_kept =
+            format!("{any}[[namespace]]\nkeys = \"kept:{{id:int}}\"\nbucket = {{ span = 64 }}\nevict = false\n");
+        let stage = cached(&binary, any, 4 * MB);
+        let mut direct = stage.server.connect().unwrap();
+        let before = stage.proxy.layout();
+        let text = text_of(&with_kept, &stage.mark.to_string());
+        let moving = before.plan_fold(&LayoutFile::parse(&text).unwrap()).unwrap().layout;
+        assert_eq!(moving.moving().count(), 1);
+        change_layout(&stage.server, &before, &moving);
+        eventually("the layout is adopted", || stage.proxy.layout().revision() == moving.revision());
+        write(&mut direct, "kept", 0..2000, 50);
+        let mut wire = stage.connect();
+        for round in 0..10 {
+            write(&mut wire, "any", round * 10_000..(round + 1) * 10_000, 60);
+        }
+        assert!(stage.evicted() > 10_000);
+        assert_eq!(there(&mut wire, "kept", 0..2000), 2000, "{}", binary.name());
+    }
+}
+
+/// What an application packed by itself is no frame, though it may begin like one that has expired.
+#[test]
+fn what_lies_in_an_applications_own_hashes_is_moved_and_does_not_leave() {
+    let media = "plain_keys = true\n[[namespace]]\nkeys = \"media:{id:int}\"\nbucket = { span = 64 }\n";
+    let stage = cached(found().last().unwrap(), &media.replace("media", "any"), 4 * MB);
+    let (mut wire, mut direct) = (stage.connect(), stage.server.connect().unwrap());
+    let mut value = Vec::new();
+    Body::Raw(b"value").encode(Some(1_600_000_000_000), &mut value);
+    assert_eq!(direct.call(&[b"HSET", b"mediabucket:1", b"1001", &value]).unwrap(), b":1\r\n");
+    let before = stage.proxy.layout();
+    let file = LayoutFile::parse(&text_of(media, &stage.mark.to_string())).unwrap();
+    let rule = Handmade::new(file.namespaces[0].keys.first(), "mediabucket:{id/1000}", "{id}", Packing::Raw).unwrap();
+    let moving = before.plan_fold_from(&file, &[rule]).unwrap().layout;
+    change_layout(&stage.server, &before, &moving);
+    eventually("the layout is adopted", || stage.proxy.layout().revision() == moving.revision());
+    // It is looked at what there is, once a second.
+    let looked = Instant::now();
+    while looked.elapsed() < Duration::from_secs(3) {
+        let found = wire.ask(&[b"GET", b"media:1001"]).unwrap();
+        assert_eq!(found.bytes(), Some(value.as_slice()));
+        thread::sleep(Duration::from_millis(100));
     }
 }
 
