@@ -3,6 +3,7 @@
 //! Every connection looks for itself before it is used ([`Membership::check`]), so the keeper's (`keeper.rs`) may break,
 //! be silent, or find a server that takes no writes: whoever serves goes on.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,9 @@ use keyfold_core::resp::{Reply, write_command};
 use tokio::sync::Notify;
 
 use crate::folding::Folding;
+
+/// Clients that leave as they wait lose one each.
+const MANY_LOST: usize = 256;
 
 /// A connection that was lost: the node of a cluster that it was to, and that server's number for it.
 pub(crate) type Lost = (Option<Endpoint>, i64);
@@ -26,7 +30,7 @@ pub(crate) struct Membership {
     /// Why not, once that is known.
     trouble: Mutex<Option<Arc<str>>>,
     /// Connections, by the server's numbers, that were lost with commands under way.
-    lost: Mutex<Vec<Lost>>,
+    lost: Mutex<BTreeSet<Lost>>,
     /// A connection has seen something else than is served.
     pub(crate) stirred: Notify,
 }
@@ -50,7 +54,7 @@ impl Membership {
             id: format!("{:016x}", getrandom::u64()?),
             serving: AtomicBool::new(false),
             trouble: Mutex::new(None),
-            lost: Mutex::new(Vec::new()),
+            lost: Mutex::default(),
             stirred: Notify::new(),
         })
     }
@@ -82,7 +86,7 @@ impl Membership {
 
     /// Notes that a connection was lost while commands on it were under way: the server may yet carry them out.
     pub(crate) fn note_lost(&self, connection: Lost) {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).insert(connection);
     }
 
     /// Appends the look by which a connection begins, once it is named; it has one reply, for [`Self::check`].
@@ -116,12 +120,17 @@ impl Membership {
     }
 
     /// The connections that were lost with commands under way.
-    pub(crate) fn lost(&self) -> Vec<Lost> {
+    pub(crate) fn lost(&self) -> BTreeSet<Lost> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether there are so many that they are to be closed though nothing depends on it yet.
+    pub(crate) fn has_many_lost(&self) -> bool {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).len() > MANY_LOST
+    }
+
     /// These are known to be closed.
-    pub(crate) fn forget_lost(&self, closed: &[Lost]) {
+    pub(crate) fn forget_lost(&self, closed: &BTreeSet<Lost>) {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).retain(|lost| !closed.contains(lost));
     }
 }

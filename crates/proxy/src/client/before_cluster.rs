@@ -38,7 +38,11 @@ impl Requests {
     ) -> Start {
         if !self.worker.membership.is_serving() {
             return match self.worker.membership.trouble() {
-                Some(trouble) => refuse(state, &request.plan, request.args, &try_later(&trouble)),
+                Some(trouble) => {
+                    // What its own connection holds stays there.
+                    request.plan.take_shared_lane();
+                    refuse(state, &request.plan, request.args, &try_later(&trouble))
+                }
                 None => Start::Wait,
             };
         }
@@ -52,7 +56,7 @@ impl Requests {
             }
             if request.plan.is_exec() && !state.conversation.session().is_subscribed() {
                 // Its WATCH is at a node that has the slot no more: as broken as can be.
-                state.own.take().into_iter().for_each(|own| own.finish());
+                state.end_own();
                 return refuse(state, &request.plan, request.args, LEFT_BEHIND);
             }
             request.plan.take_shared_lane();

@@ -215,7 +215,7 @@ impl Connection {
         let Some(own) = &state.own else { return };
         if state.conversation.may_release_own_lane() {
             state.give_back_own(&self.worker);
-        } else if self.input != Input::Open {
+        } else if self.input != Input::Open && state.conversation.is_blocked() {
             own.finish();
         }
     }

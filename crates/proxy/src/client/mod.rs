@@ -265,9 +265,7 @@ impl Client {
 
     /// Its own connection is of no use to it any more, nor to others.
     pub(crate) fn end_own_lane(&self) {
-        if let Some(own) = self.state.borrow_mut().own.take() {
-            own.finish();
-        }
+        self.state.borrow_mut().end_own();
     }
 
     /// Whether its own lane holds something that would be lost with it.
@@ -302,8 +300,14 @@ impl Client {
 
     /// Its own lane is gone. A client that had state there (a subscription, a WATCH) is closed, as if the
     /// server itself had gone: it would wait for messages that never come, or trust a WATCH that isn't there.
-    pub(crate) fn handle_own_lane_lost(&self, stateful: bool) {
-        self.state.borrow_mut().own = None;
+    pub(crate) fn handle_own_lane_lost(&self, lost: &Upstream, stateful: bool) {
+        let mut state = self.state.borrow_mut();
+        if state.own.as_ref().is_some_and(|own| !std::ptr::eq(&raw const **own, lost)) {
+            // It has another by now.
+            return;
+        }
+        state.own = None;
+        drop(state);
         if stateful {
             self.ending.set(Some(Ending::ServerStateLost));
         }
@@ -442,6 +446,13 @@ impl State {
         let reusable = self.conversation.release_own_lane();
         if let Some(own) = self.own.take() {
             worker.lanes.give_back(own, reusable);
+        }
+    }
+
+    /// Ends the own connection: whatever becomes of it concerns this client no more.
+    fn end_own(&mut self) {
+        if let Some(own) = self.own.take() {
+            own.dismiss();
         }
     }
 

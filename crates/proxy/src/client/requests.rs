@@ -184,7 +184,7 @@ impl Requests {
             Lane::Own { .. } => own_lane(&mut state, None, plan.lane, &self.client, &self.worker),
         };
         match upstream.poll_ready(&self.client, self.worker.config.limits.server_high_water_bytes) {
-            Status::Ready if !self.worker.membership.is_serving() => self.wait_for_layout(&mut state, &plan, &args),
+            Status::Ready if !self.worker.membership.is_serving() => self.wait_for_layout(&mut state, plan, &args),
             Status::Ready => {
                 upstream.follow(plan.lane, self.worker.config.timeouts.silence(Patience::Prompt));
                 let patience = self.worker.config.timeouts.silence(plan.patience);
@@ -226,9 +226,13 @@ impl Requests {
     }
 
     /// Nothing may begin until the layout may be served. All clients are woken then.
-    fn wait_for_layout(&self, state: &mut State, plan: &Plan, args: &[&[u8]]) -> Start {
+    fn wait_for_layout(&self, state: &mut State, mut plan: Plan, args: &[&[u8]]) -> Start {
         match self.worker.membership.trouble() {
-            Some(trouble) => refuse(state, plan, args, &trouble),
+            Some(trouble) => {
+                // What its own connection holds stays there.
+                plan.take_shared_lane();
+                refuse(state, &plan, args, &trouble)
+            }
             None => Start::Wait,
         }
     }

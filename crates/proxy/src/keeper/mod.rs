@@ -42,6 +42,9 @@ const STEP: Duration = Duration::from_millis(3);
 const CHANGE_AGAIN: Duration = Duration::from_millis(400);
 const CHANGE_SPREAD_MS: u64 = 600;
 
+/// How often connections that were lost are closed where there are many.
+const FORGET_EVERY: Duration = Duration::from_secs(10);
+
 /// The task that keeps the workers' layout the server's.
 pub(crate) fn keep(
     membership: Arc<Membership>,
@@ -72,6 +75,7 @@ pub(crate) fn keep(
             change: None,
             change_on: 0,
             change_after: Instant::now(),
+            forget_after: Instant::now(),
             reported: None,
         };
         Box::pin(keeper.keep()) as Pin<Box<dyn Future<Output = ()>>>
@@ -125,6 +129,8 @@ struct Keeper {
     change_on: u64,
     /// Not before this the next one is begun, so that others get their turn.
     change_after: Instant,
+    /// Nor are lost connections closed before this where nothing depends on it.
+    forget_after: Instant,
     /// What the operator was told last.
     reported: Option<String>,
 }
@@ -162,6 +168,13 @@ impl Keeper {
             self.resume(None);
         }
         match act {
+            Act::Rest if self.membership.has_many_lost() && Instant::now() >= self.forget_after => {
+                self.forget_after = Instant::now() + FORGET_EVERY;
+                // Where a server can't be asked they stay, until a change has to know.
+                if let Err(broken) = self.forget_lost().await {
+                    tracing::debug!(reason = %broken, "connections that were lost can't be closed now");
+                }
+            }
             Act::Rest => {}
             Act::Stop => self.stop().await?,
             Act::Answer(answer) => self.answer(&answer).await?,
@@ -277,9 +290,7 @@ impl Keeper {
         let places: BTreeSet<_> = lost.iter().map(|(place, _)| place.as_ref()).collect();
         for place in places {
             let connections = self.nodes.list_at(place).await?;
-            let is_lost = |one: &Connection| {
-                one.owner == own && lost.iter().any(|(at, number)| at.as_ref() == place && *number == one.id)
-            };
+            let is_lost = |one: &Connection| one.owner == own && lost.contains(&(place.cloned(), one.id));
             let left: Vec<Connection> = connections.into_iter().filter(is_lost).collect();
             self.nodes.close(&left).await?;
         }

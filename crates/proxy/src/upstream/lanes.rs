@@ -112,9 +112,9 @@ impl Lanes {
     }
 
     /// Lets go of a shared connection that nobody wanted; the next who does opens another.
-    pub(crate) fn forget(&self, upstream: &Rc<Upstream>) {
+    pub(crate) fn forget(&self, upstream: &Upstream) {
         let mut shared = self.shared.borrow_mut();
-        shared.iter_mut().for_each(|of_one| of_one.retain(|(_, known)| !Rc::ptr_eq(known, upstream)));
+        shared.iter_mut().for_each(|of_one| of_one.retain(|(_, known)| !std::ptr::eq(&raw const **known, upstream)));
     }
 
     /// Gives up connections to servers that are not the primary any more; whoever needs one tries at once.

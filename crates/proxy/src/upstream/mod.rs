@@ -219,6 +219,12 @@ impl Upstream {
         self.wake();
     }
 
+    /// The same where its client has parted from it already.
+    pub(crate) fn dismiss(&self) {
+        self.queue.borrow_mut().owner = None;
+        self.finish();
+    }
+
     /// Gives back what an idle connection need not hold, asks one that was silent for long whether it is still
     /// there, and gives up one that owes an answer for longer than it may. Called some times a second.
     pub(crate) fn check(&self, now: Instant, timeouts: &Timeouts) {
@@ -584,7 +590,7 @@ impl Upstream {
             }
         }
         if let Some(owner) = owner {
-            owner.handle_own_lane_lost(stateful);
+            owner.handle_own_lane_lost(self, stateful);
         }
     }
 }
@@ -610,6 +616,8 @@ impl Drop for LoseOnDrop<'_> {
         if self.armed {
             self.upstream.lose(self.worker, &LinkError::Closed);
             self.upstream.queue.borrow_mut().status = Status::Closed;
+            // The next who needs such a one opens another.
+            self.worker.lanes.forget(self.upstream);
         }
     }
 }

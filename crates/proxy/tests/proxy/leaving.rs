@@ -3,7 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use crate::stage::{address, call, commands, eventually, stage};
+use keyfold_core::resp::write_command;
+use keyfold_testkit::Wire;
+
+use crate::stage::{address, call, commands, eventually, proxy_before, stage, start_server};
 
 #[test]
 fn a_half_closed_client_gets_its_answers() {
@@ -15,6 +18,41 @@ fn a_half_closed_client_gets_its_answers() {
     let mut answers = Vec::new();
     client.read_to_end(&mut answers).unwrap();
     assert_eq!(answers, b"+OK\r\n:2\r\n$1\r\n2\r\n");
+}
+
+/// Commands that take several round trips on a connection of the client's own are carried through.
+#[test]
+fn a_half_closed_client_gets_the_answers_of_all_steps() {
+    let server = start_server(&[]);
+    let proxy = proxy_before(&server, "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n");
+    let script = "return redis.call('INCR', KEYS[1])";
+    for (asked, last) in [
+        (vec!["MULTI", "INCR user:1", "APPEND user:1 x", "EXEC"], "*2\r\n:1\r\n:2\r\n"),
+        (vec!["WATCH user:2", "MULTI", "SET user:2 a", "EXEC"], "*1\r\n+OK\r\n"),
+        (vec!["WATCH user:3"], "+OK\r\n"),
+    ] {
+        for round in 0..20 {
+            Wire::connect(address(&proxy)).unwrap().call(&[b"DEL", b"user:1", b"user:2"]).unwrap();
+            let mut client = TcpStream::connect(address(&proxy)).unwrap();
+            client.write_all(&commands(&asked)).unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+            let mut told = String::new();
+            client.read_to_string(&mut told).unwrap();
+            assert!(told.ends_with(last), "{asked:?}, round {round}: {told}");
+        }
+    }
+    for number in 0..20 {
+        // A script that the server doesn't know yet is sent once more with its text.
+        let mut client = TcpStream::connect(address(&proxy)).unwrap();
+        let mut asked = Vec::new();
+        let text = format!("{script} + {number}");
+        write_command(&mut asked, &[b"EVAL", text.as_bytes(), b"1", format!("user:{}", 10 + number).as_bytes()]);
+        client.write_all(&asked).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut told = String::new();
+        client.read_to_string(&mut told).unwrap();
+        assert_eq!(told, format!(":{}\r\n", 1 + number));
+    }
 }
 
 #[test]
