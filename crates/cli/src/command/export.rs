@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use keyfold_core::layout::Layout;
 use keyfold_report::number::plural;
 use keyfold_server::Nodes;
@@ -15,12 +15,15 @@ use keyfold_server::priority;
 use crate::config::export::Export;
 use crate::records::dump::Writer;
 use crate::records::finding::Tally;
+use crate::records::fingerprints::Fingerprints;
 use crate::records::inquiry::Wants;
 use crate::records::walk::{Manner, Sight, walk_all};
+use crate::records::{Record, digest};
 use crate::scan;
 
 /// Values are missing that no client could read either.
 const LEFT_OUT: u8 = 3;
+const NO_ROOM: &str = "can't keep the keys that were seen in a temporary file; TMPDIR says where these lie";
 /// Findings that are named.
 const LISTED: usize = 20;
 
@@ -75,16 +78,35 @@ fn write_all(
         stopped: &|| interrupt.wanted(),
     };
     let mut pace = Pace::new(config.flags.pace.max_ops);
-    walk_all(nodes, &config.databases, "exported", &manner, &mut pace, &mut |sight| {
+    // A key that is moved from where the walk hasn't been to where it has is come by in another walk; one that goes the other
+    // way twice.
+    let is_moving = |key: &[u8]| layout.namespace_of(key).is_some_and(|index| layout.namespace(index).is_moving());
+    let mut moving = Fingerprints::new();
+    let mut write = |record: &Record, written: &mut Written| -> anyhow::Result<()> {
+        if config.flags.allow_repeats
+            || !is_moving(&record.key)
+            || moving.insert(digest::key(record.database, &record.key), 0).context(NO_ROOM)?
+        {
+            written.records += 1;
+            writer.write(record)?;
+        }
+        Ok(())
+    };
+    let around = walk_all(nodes, &config.databases, "exported", &manner, &mut pace, &mut |sight| {
         match sight {
-            Sight::Record(record, _) => {
-                written.records += 1;
-                writer.write(record)?;
-            }
+            Sight::Record(record, _) => write(record, written)?,
             Sight::Finding(finding) => written.findings.add(finding),
             Sight::Bucket(..) | Sight::Expired(_) => {}
         }
         Ok(())
+    })?;
+    if !around || layout.moving().next().is_none() {
+        return Ok(around);
+    }
+    let what = "looked through for keys that were moved meanwhile";
+    walk_all(nodes, &config.databases, what, &manner, &mut pace, &mut |sight| match sight {
+        Sight::Record(record, _) if is_moving(&record.key) => write(record, written),
+        _ => Ok(()),
     })
 }
 

@@ -18,7 +18,7 @@ Keys go where the server's own layout places them, and stay plain where it has n
 with the same value and expiry are passed over, so that an import that was broken off is simply run again.
 
 Exit codes: 0 all is there, 1 failed or interrupted; what was written before stays, 2 usage,
-  3 some keys were not written; they are listed";
+  3 some keys were not written; they are listed. Or the dump has no last line, and may have been cut off";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, allow_missing_positional = true)]
@@ -41,6 +41,10 @@ pub(crate) struct ImportFlags {
     /// Put all keys into this database, whatever the dump says
     #[arg(long, value_name = "N", value_parser = parse_count::<u32>)]
     pub(crate) database: Option<u32>,
+
+    /// The dump was made by hand, without the last line by which one is known to be whole
+    #[arg(long)]
+    pub(crate) without_end: bool,
 
     #[command(flatten)]
     pub(crate) pace: PaceFlags,

@@ -18,8 +18,8 @@ Examples:
 
 Looks at everything and changes nothing. See docs/backup.md for what each finding means.
 
-Exit codes: 0 all is as it should be, 1 failed or interrupted, 2 usage, 3 there are findings,
-  4 the dump and the server differ (there may be findings too)";
+Exit codes: 0 all is as it should be, 1 failed or interrupted, 2 usage, 3 there are findings, or the
+  dump has no last line and may have been cut off, 4 the dump and the server differ (there may be findings too)";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -30,6 +30,10 @@ pub(crate) struct VerifyFlags {
     /// A dump that keyfold export wrote: its keys, values and expiries have to be those of the server
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
+
+    /// The dump was made by hand, without the last line by which one is known to be whole
+    #[arg(long, requires = "against")]
+    pub(crate) without_end: bool,
 
     /// How far expiries may differ. Above 0, verify remembers every expiry of the dump, some 50 bytes each, beyond a
     /// million in a temporary file

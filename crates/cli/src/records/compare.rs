@@ -2,8 +2,9 @@
 //!
 //! Every record goes, by its key's fingerprint, to one of 65,536 parts. A part is the sum of its records'
 //! fingerprints and their number, whatever their order. Parts that are equal on both sides hold equal records;
-//! where some differ, both sides are read a second time, and the records of these parts alone are held against
-//! each other. If they are too many for memory, as many parts as fit are, and the counts are the least there is.
+//! where some differ, both sides are read once more, and the records of these parts alone are held against each other: of
+//! as many parts as fit in memory, and of more where nothing differs in these. Where something does, and parts are left,
+//! the counts are the least there is.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,21 +40,22 @@ impl Sums {
         self.parts.iter().map(|(_, records)| records).sum()
     }
 
-    /// The parts that differ, as many as can be looked at, and whether these are all; none where all are equal.
-    pub(crate) fn differing(&self, other: &Self) -> Option<(Vec<bool>, bool)> {
-        let (mut chosen, mut records, mut complete) = (vec![false; PARTS], 0, true);
+    /// The parts that differ, in groups of as many as can be looked at in one go.
+    pub(crate) fn differing(&self, other: &Self) -> Vec<Vec<bool>> {
+        let (mut groups, mut records): (Vec<Vec<bool>>, u64) = (Vec::new(), 0);
         for (index, (one, other)) in self.parts.iter().zip(&other.parts).enumerate() {
             if one == other {
                 continue;
             }
-            if records > 0 && records + one.1 + other.1 > RECORDS_AT_ONCE {
-                complete = false;
-                continue;
+            let more = one.1 + other.1;
+            if groups.is_empty() || records + more > RECORDS_AT_ONCE {
+                groups.push(vec![false; PARTS]);
+                records = 0;
             }
-            records += one.1 + other.1;
-            chosen[index] = true;
+            records += more;
+            groups.last_mut().into_iter().for_each(|group| group[index] = true);
         }
-        chosen.contains(&true).then_some((chosen, complete))
+        groups
     }
 }
 
@@ -131,8 +133,8 @@ pub(crate) struct Close {
 
 impl Close {
     /// A look at `parts`, with at most `list` keys named.
-    pub(crate) fn new((parts, complete): (Vec<bool>, bool), tolerance_ms: u64, list: usize) -> Self {
-        let found = Differences { complete, ..Differences::default() };
+    pub(crate) fn new(parts: Vec<bool>, tolerance_ms: u64, list: usize) -> Self {
+        let found = Differences { complete: true, ..Differences::default() };
         Self { parts, waiting: HashMap::new(), tolerance_ms, list, found }
     }
 
@@ -242,7 +244,7 @@ mod tests {
     }
 
     fn close(dump: &[Record], server: &[Record], tolerance_ms: u64) -> Differences {
-        let mut close = Close::new(sums(dump).differing(&sums(server)).unwrap(), tolerance_ms, 10);
+        let mut close = Close::new(sums(dump).differing(&sums(server)).pop().unwrap(), tolerance_ms, 10);
         dump.iter().cloned().for_each(|record| close.expect(record));
         server.iter().for_each(|record| close.meet(record));
         close.finish(1000)
@@ -251,9 +253,17 @@ mod tests {
     #[test]
     fn the_order_does_not_count() {
         let [a, b] = [record("a", "1", None), record("b", "2", Some(5))];
-        assert_eq!(sums(&[a.clone(), b.clone()]).differing(&sums(&[b.clone(), a.clone()])), None);
-        assert!(sums(&[a.clone(), b.clone()]).differing(&sums(std::slice::from_ref(&a))).is_some());
-        assert!(sums(&[a.clone(), a.clone()]).differing(&sums(&[a])).is_some());
+        assert_eq!(sums(&[a.clone(), b.clone()]).differing(&sums(&[b.clone(), a.clone()])), Vec::<Vec<bool>>::new());
+        assert!(sums(&[a.clone(), b.clone()]).differing(&sums(std::slice::from_ref(&a))).len() == 1);
+        assert!(sums(&[a.clone(), a.clone()]).differing(&sums(&[a])).len() == 1);
+        // Each part that differs is in one group, and none has more than fits.
+        let (mut one, other) = (Sums::new(), Sums::new());
+        let each = RECORDS_AT_ONCE / 3;
+        one.parts[10..20].fill((7, each));
+        let groups = one.differing(&other);
+        let sizes: Vec<usize> = groups.iter().map(|group| group.iter().filter(|is_in| **is_in).count()).collect();
+        assert_eq!(sizes, [3, 3, 3, 1]);
+        assert!((10..20).all(|part| groups.iter().filter(|group| group[part]).count() == 1));
     }
 
     #[test]

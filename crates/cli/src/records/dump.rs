@@ -1,5 +1,5 @@
-//! Files of records, one a line: written to a place beside and renamed when they are whole, read line by line.
-//! A name that ends in `.gz` is packed; `-` is standard input or output.
+//! Files of records, one a line, and a last line that says how many: written to a place beside and renamed when they are
+//! whole, read line by line. A name that ends in `.gz` is packed; `-` is standard input or output.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -7,16 +7,25 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use keyfold_report::number::{count, plural};
 use tempfile::NamedTempFile;
 
-use super::{Record, jsonl};
+use super::Record;
+use super::jsonl::{self, Entry};
 
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 256 * 1024;
+
+/// What is said of a dump that isn't whole.
+pub(crate) const NO_END: &str = "the dump has no last line that says how many keys it has: it was cut off, as by an export that failed, or \
+                                 made by hand (--without-end)";
+
+/// No value of a server comes to more, as base64.
+const LONGEST_LINE: u64 = 4 << 30;
 
 /// A dump being written.
 pub(crate) struct Writer {
@@ -24,6 +33,7 @@ pub(crate) struct Writer {
     /// None once it is finished.
     sink: Sink,
     line: Vec<u8>,
+    records: u64,
 }
 
 enum Sink {
@@ -52,13 +62,18 @@ impl Writer {
                 }
             }
         };
-        Ok(Self { path: path.map(Path::to_owned), sink, line: Vec::new() })
+        Ok(Self { path: path.map(Path::to_owned), sink, line: Vec::new(), records: 0 })
     }
 
     /// Writes a record's line.
     pub(crate) fn write(&mut self, record: &Record) -> anyhow::Result<()> {
         self.line.clear();
+        self.records += 1;
         jsonl::encode(record, &mut self.line)?;
+        self.write_line()
+    }
+
+    fn write_line(&mut self) -> anyhow::Result<()> {
         let written = match &mut self.sink {
             Sink::Stdout(sink) => sink.write_all(&self.line),
             Sink::Plain(sink) => sink.write_all(&self.line),
@@ -68,7 +83,10 @@ impl Writer {
     }
 
     /// Ends the dump: what was written is on disk, and then under its name.
-    pub(crate) fn finish(self) -> anyhow::Result<()> {
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        self.line.clear();
+        jsonl::encode_end(self.records, &mut self.line)?;
+        self.write_line()?;
         let path = self.path.clone().unwrap_or_default();
         let name = |error: io::Error| anyhow!(error).context(format!("can't write {}", path.display()));
         let file = match self.sink {
@@ -96,6 +114,9 @@ pub(crate) struct Reader {
     lines: Box<dyn BufRead>,
     line: Vec<u8>,
     number: u64,
+    /// Records since the beginning, or since the last line that says how many there are.
+    records: u64,
+    is_whole: bool,
     /// Bytes of the file read so far, packed or not.
     bytes: Rc<Cell<usize>>,
 }
@@ -129,7 +150,7 @@ impl Reader {
         } else {
             Box::new(BufReader::with_capacity(BUFFER_BYTES, raw))
         };
-        Ok(Self { name, lines, line: Vec::new(), number: 0, bytes })
+        Ok(Self { name, lines, line: Vec::new(), number: 0, records: 0, is_whole: false, bytes })
     }
 
     /// The next record and the number of its line; none at the end. Empty lines are passed over.
@@ -137,8 +158,8 @@ impl Reader {
         loop {
             self.line.clear();
             self.number += 1;
+            let read = self.read_line();
             let (name, number) = (&self.name, self.number);
-            let read = self.lines.read_until(b'\n', &mut self.line);
             let bytes = read.with_context(|| format!("{name}:{number}: can't be read"))?;
             if bytes == 0 {
                 return Ok(None);
@@ -148,9 +169,35 @@ impl Reader {
             }
             // Whoever gives another file altogether learns it by its first line.
             let hint = if number == 1 { "; is it a dump that keyfold export wrote?" } else { "" };
-            let record = jsonl::parse(&self.line).map_err(|error| anyhow!("{name}:{number}: {error}{hint}"))?;
-            return Ok(Some((number, record)));
+            match jsonl::parse(&self.line).map_err(|error| anyhow!("{name}:{number}: {error}{hint}"))? {
+                Entry::Record(record) => {
+                    (self.records, self.is_whole) = (self.records + 1, false);
+                    return Ok(Some((number, record)));
+                }
+                Entry::End(keys) if keys == self.records => (self.records, self.is_whole) = (0, true),
+                Entry::End(keys) => bail!(
+                    "{name}:{number}: the dump was written with {}, and has {}: lines were lost",
+                    plural(keys, "key"),
+                    count(self.records)
+                ),
+            }
         }
+    }
+
+    /// Reads a line, of another file altogether only its beginning.
+    fn read_line(&mut self) -> io::Result<usize> {
+        let is_dump = self.number > 1 || matches!(self.lines.fill_buf()?.trim_ascii_start().first(), None | Some(b'{'));
+        let most = if is_dump { LONGEST_LINE } else { 1024 };
+        let read = self.lines.by_ref().take(most).read_until(b'\n', &mut self.line)?;
+        match is_dump && read as u64 == most {
+            true => Err(io::Error::new(io::ErrorKind::InvalidData, "the line is longer than any that export writes")),
+            false => Ok(read),
+        }
+    }
+
+    /// Whether its last line said how many records it has, once it was read to its end.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// Bytes of the file read since this was last asked.
@@ -190,7 +237,9 @@ mod tests {
             let mut reader = Reader::open(&path).unwrap();
             assert_eq!(reader.next().unwrap(), Some((1, record("a"))));
             assert_eq!(reader.next().unwrap(), Some((2, record("b"))));
+            assert!(!reader.is_whole());
             assert_eq!(reader.next().unwrap(), None);
+            assert!(reader.is_whole());
         }
         Writer::create(Some(&dir.path().join("never"))).unwrap().write(&record("a")).unwrap();
         let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -212,5 +261,29 @@ mod tests {
             error.contains("dump.jsonl:1: ") && error.ends_with("is it a dump that keyfold export wrote?"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_dump_that_was_cut_off_is_not_whole_and_one_that_lacks_lines_is_wrong() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("dump.jsonl");
+        let mut writer = Writer::create(Some(&path)).unwrap();
+        ["a", "b", "c"].iter().for_each(|key| writer.write(&record(key)).unwrap());
+        writer.finish().unwrap();
+        let lines: Vec<String> = std::fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
+        assert_eq!(lines.last().unwrap(), "{\"end\":{\"keys\":3}}");
+        let read = |lines: &[String]| {
+            std::fs::write(&path, lines.join("\n")).unwrap();
+            let mut reader = Reader::open(&path).unwrap();
+            while reader.next().map_err(|error| error.to_string())?.is_some() {}
+            Ok::<_, String>(reader.is_whole())
+        };
+        assert_eq!(read(&lines), Ok(true));
+        assert_eq!(read(&lines[..3]), Ok(false));
+        assert_eq!(read(&lines[..0]), Ok(false));
+        // Dumps one behind the other.
+        assert_eq!(read(&[lines.clone(), lines.clone()].concat()), Ok(true));
+        assert_eq!(read(&[&lines[..], &lines[..1]].concat()), Ok(false));
+        assert!(read(&lines[1..]).unwrap_err().contains("written with 3 keys, and has 2"));
     }
 }

@@ -4,6 +4,7 @@
 //! {"key":"user:1","value":"41"}
 //! {"key":"user:2","value":{"base64":"AP8="},"expires_at_ms":1893456000000}
 //! {"db":3,"key":{"base64":"/w=="},"type":"hash","dump_base64":"…","digest":"00c5…"}
+//! {"end":{"keys":3}}
 //! ```
 //! Bytes are a string where they are UTF-8, else an object with their base64: no string is ever mistaken for
 //! the other. `db` is left out for database 0, `expires_at_ms` where the key never expires. Fields may come in
@@ -26,20 +27,55 @@ pub(crate) fn encode(record: &Record, out: &mut Vec<u8>) -> serde_json::Result<(
     Ok(())
 }
 
+/// Appends the last line of a dump of so many records.
+pub(crate) fn encode_end(keys: u64, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    serde_json::to_writer(&mut *out, &EndLine { end: End { keys } })?;
+    out.push(b'\n');
+    Ok(())
+}
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Record(Record),
+    /// The dump is whole, if so many records came.
+    End(u64),
+}
+
 /// Reads a line, with or without its end.
 ///
 /// # Errors
 /// What is wrong with it, for a person.
-pub(crate) fn parse(line: &[u8]) -> Result<Record, String> {
-    let line: Line = serde_json::from_slice(line).map_err(|error| {
+pub(crate) fn parse(line: &[u8]) -> Result<Entry, String> {
+    let is_end =
+        line.trim_ascii_start().strip_prefix(b"{").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\"end\""));
+    if is_end {
+        return read(line).map(|EndLine { end }| Entry::End(end.keys));
+    }
+    read(line).and_then(Line::into_record).map(Entry::Record)
+}
+
+fn read<'l, T: Deserialize<'l>>(line: &'l [u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| {
         // There is one line only, and the file's own number is said by the caller.
         let text = error.to_string();
         match text.rsplit_once(" at line 1 column ") {
             Some((what, column)) => format!("column {column}: {what}"),
             None => text,
         }
-    })?;
-    line.into_record()
+    })
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndLine {
+    end: End,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    keys: u64,
 }
 
 impl Serialize for Record {
@@ -184,13 +220,18 @@ mod tests {
         let text = "{\"db\":3,\"key\":\"h\",\"type\":\"hash\",\"dump_base64\":\"AQI=\",\
                     \"digest\":\"0000000000000000000000000000000a\"}\n";
         assert_eq!(line(&hash), text);
-        assert_eq!(parse(text.as_bytes()), Ok(hash));
+        assert_eq!(parse(text.as_bytes()), Ok(Entry::Record(hash)));
+        let mut end = Vec::new();
+        encode_end(3, &mut end).unwrap();
+        assert_eq!(end, b"{\"end\":{\"keys\":3}}\n");
+        assert_eq!(parse(&end), Ok(Entry::End(3)));
+        assert_eq!(parse(b" { \"end\" : {\"keys\": 0} }"), Ok(Entry::End(0)));
     }
 
     #[test]
     fn a_text_that_looks_like_the_other_form_stays_text() {
         let record = string(b"{\"base64\":\"AQI=\"}", b"{\"base64\":\"AQI=\"}", None);
-        assert_eq!(parse(line(&record).as_bytes()), Ok(record));
+        assert_eq!(parse(line(&record).as_bytes()), Ok(Entry::Record(record)));
     }
 
     #[test]
@@ -209,6 +250,8 @@ mod tests {
             ("{\"key\":\"a\",\"value\":\"b\",\"key\":\"c\"}", "duplicate field"),
             ("{\"key\":\"a\",\"value\":\"b\",\"expires_at_ms\":0}", "not above 0"),
             ("{\"key\":\"a\",\"value\":\"b\"} x", "trailing"),
+            ("{\"end\":{\"keys\":-1}}", "invalid value"),
+            ("{\"end\":{\"keys\":1},\"key\":\"a\"}", "unknown field `key`"),
             ("{\"key\":\"a\",\"type\":\"set\",\"dump_base64\":\"AA==\",\"digest\":\"1\"}", "32 hex digits"),
         ] {
             assert!(wrong(text).contains(part), "{text}: {}", wrong(text));
@@ -233,7 +276,7 @@ mod tests {
             let record = Record { database, key, content, expires_at_ms };
             let line = line(&record);
             prop_assert_eq!(line.find('\n'), Some(line.len() - 1));
-            prop_assert_eq!(parse(line.as_bytes()), Ok(record));
+            prop_assert_eq!(parse(line.as_bytes()), Ok(Entry::Record(record)));
         }
 
         #[test]

@@ -100,6 +100,7 @@ impl Work<'_> {
         loop {
             while self.under_way.digests.len() < keys_at_once && self.under_way.bytes < BYTES_AT_ONCE {
                 let Some((line, mut record)) = reader.next()? else {
+                    self.report.may_be_cut_off = !reader.is_whole() && !self.config.flags.without_end;
                     self.wait_for_all(reader)?;
                     return watcher.look();
                 };

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::task::{Item, Outcome};
 use crate::config::import::{Import, Mode};
+use crate::records::dump::NO_END;
 
 /// Some keys were not written.
 const NOT_WRITTEN: u8 = 3;
@@ -19,6 +20,8 @@ pub(super) struct Report {
     pub(super) records: u64,
     /// Records whose time is over.
     pub(super) expired: u64,
+    /// The dump has no last line.
+    pub(super) may_be_cut_off: bool,
     written: u64,
     same: u64,
     conflicts: u64,
@@ -35,7 +38,18 @@ impl Report {
             layout.namespaces().iter().map(|namespace| (namespace.keys.to_string(), 0)).collect();
         namespaces.push(("no namespace".to_owned(), 0));
         let (listed, conflicts) = (Vec::new(), 0);
-        Self { records: 0, expired: 0, written: 0, same: 0, conflicts, refused: 0, namespaces, listed, list }
+        Self {
+            records: 0,
+            expired: 0,
+            may_be_cut_off: false,
+            written: 0,
+            same: 0,
+            conflicts,
+            refused: 0,
+            namespaces,
+            listed,
+            list,
+        }
     }
 
     pub(super) fn add(&mut self, item: &Item, outcome: Outcome, layout: &Layout) {
@@ -81,7 +95,7 @@ impl Report {
         } else {
             self.print_text(config, out)?;
         }
-        let all_there = self.conflicts + self.refused == 0;
+        let all_there = self.conflicts + self.refused == 0 && !self.may_be_cut_off;
         Ok(if all_there { ExitCode::SUCCESS } else { ExitCode::from(NOT_WRITTEN) })
     }
 
@@ -112,6 +126,9 @@ impl Report {
         if more > 0 {
             writeln!(out, "  … and {} more (--list)", count(more))?;
         }
+        if self.may_be_cut_off {
+            writeln!(out, "{NO_END}")?;
+        }
         Ok(())
     }
 
@@ -124,6 +141,7 @@ impl Report {
         let namespaces: serde_json::Map<_, _> =
             self.namespaces.iter().map(|(name, keys)| (name.clone(), json!(keys))).collect();
         json!({
+            "whole": !self.may_be_cut_off,
             "dry_run": config.mode == Mode::DryRun,
             "records": self.records,
             "written": self.written,

@@ -23,7 +23,7 @@ use crate::print::layout::open_moves;
 use crate::records::Record;
 use crate::records::compare::{Close, Differences, Sums, same_expiry};
 use crate::records::digest;
-use crate::records::dump::Reader;
+use crate::records::dump::{NO_END, Reader};
 use crate::records::finding::Tally;
 use crate::records::fingerprints::Fingerprints;
 use crate::records::inquiry::Wants;
@@ -55,6 +55,8 @@ struct Compared {
     dump_records: u64,
     /// Records of the dump that had expired before it was read.
     expired: u64,
+    /// The dump ends with the line by which it is known to be whole.
+    is_whole: bool,
     differences: Differences,
 }
 
@@ -107,19 +109,25 @@ impl Subject<'_> {
             }
             Ok(())
         })?;
-        let differences = match dump.sums.differing(&sums) {
-            None => Differences { complete: true, ..Differences::default() },
-            Some(parts) => self.look_closely(nodes, path, parts)?,
-        };
-        let compared = Compared { dump_records: dump.sums.records(), expired: dump.expired, differences };
+        let mut differences = Differences { complete: true, ..Differences::default() };
+        let mut differing = dump.sums.differing(&sums).into_iter();
+        // What has expired since, or was written meanwhile, makes parts differ of which nothing does any more.
+        while differences.count() == 0
+            && let Some(parts) = differing.next()
+        {
+            differences = self.look_closely(nodes, path, parts, dump.now_ms)?;
+        }
+        differences.complete = differing.next().is_none();
+        let (dump_records, expired, is_whole) = (dump.sums.records(), dump.expired, dump.is_whole);
+        let compared = Compared { dump_records, expired, is_whole, differences };
         Ok(Verdict { counted, findings, compared: Some(compared) })
     }
 
     /// The dump's side, in bounded memory.
     fn sum_up(&self, path: &Path) -> anyhow::Result<Dump> {
-        let mut dump = Dump { sums: Sums::new(), expiries: Fingerprints::new(), expired: 0 };
         let now_ms = self.time.now_ms();
-        self.read(path, &mut |record| {
+        let mut dump = Dump { sums: Sums::new(), expiries: Fingerprints::new(), expired: 0, now_ms, is_whole: false };
+        let is_whole = self.read(path, &mut |record| {
             if record.expires_at_ms.is_some_and(|at| at < now_ms) {
                 dump.expired += 1;
                 return Ok(());
@@ -130,14 +138,23 @@ impl Subject<'_> {
             }
             Ok(())
         })?;
+        dump.is_whole = is_whole;
         Ok(dump)
     }
 
-    /// The second time round, for the parts that differ.
-    fn look_closely(&self, nodes: &mut Nodes, path: &Path, parts: (Vec<bool>, bool)) -> anyhow::Result<Differences> {
+    /// Another time round, for parts that differ. What the dump has that had expired by `now_ms` was left out before.
+    fn look_closely(
+        &self,
+        nodes: &mut Nodes,
+        path: &Path,
+        parts: Vec<bool>,
+        now_ms: i64,
+    ) -> anyhow::Result<Differences> {
         let mut close = Close::new(parts, self.config.flags.ttl_tolerance_ms, self.config.flags.list);
         self.read(path, &mut |record| {
-            close.expect(record);
+            if record.expires_at_ms.is_none_or(|at| at >= now_ms) {
+                close.expect(record);
+            }
             Ok(())
         })?;
         self.walk(nodes, false, &mut |sight| {
@@ -149,7 +166,8 @@ impl Subject<'_> {
         Ok(close.finish(self.time.now_ms()))
     }
 
-    fn read(&self, path: &Path, take: &mut dyn FnMut(Record) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    /// Reads a dump; whether it is whole.
+    fn read(&self, path: &Path, take: &mut dyn FnMut(Record) -> anyhow::Result<()>) -> anyhow::Result<bool> {
         let mut reader = Reader::open(path)?;
         while let Some((_, record)) = reader.next()? {
             if self.interrupt.wanted() {
@@ -159,7 +177,7 @@ impl Subject<'_> {
                 take(record)?;
             }
         }
-        Ok(())
+        Ok(reader.is_whole() || self.config.flags.without_end)
     }
 
     fn walk(&self, nodes: &mut Nodes, findings: bool, visit: Visit<'_>) -> anyhow::Result<()> {
@@ -186,12 +204,16 @@ struct Dump {
     sums: Sums,
     expiries: Fingerprints,
     expired: u64,
+    /// What had expired by then is left out.
+    now_ms: i64,
+    is_whole: bool,
 }
 
 impl Verdict {
     fn code(&self) -> ExitCode {
         match &self.compared {
             Some(compared) if compared.differences.count() > 0 => ExitCode::from(DIFFERENT),
+            Some(compared) if !compared.is_whole => ExitCode::from(FINDINGS),
             _ if self.findings.count() > 0 => ExitCode::from(FINDINGS),
             _ => ExitCode::SUCCESS,
         }
@@ -203,6 +225,7 @@ impl Verdict {
             let compared = self.compared.as_ref().map(|compared| {
                 json!({
                     "dump_records": compared.dump_records,
+                    "dump_whole": compared.is_whole,
                     "dump_expired": compared.expired,
                     "differences": compared.differences.json(),
                 })
@@ -241,6 +264,9 @@ impl Compared {
     fn print(&self, out: &mut Paper) -> anyhow::Result<()> {
         if self.expired > 0 {
             writeln!(out, "{} of the dump expired before now", plural(self.expired, "key"))?;
+        }
+        if !self.is_whole {
+            writeln!(out, "{NO_END}")?;
         }
         let differences = &self.differences;
         if differences.count() == 0 {

@@ -7,7 +7,7 @@ use keyfold_testkit::{Subject, Wire, found};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::program::{LAYOUT, command, fill, import, keyfold, push, verify};
+use super::program::{LAYOUT, command, export, fill, import, keyfold, keys_in, push, verify, whole};
 
 #[test]
 fn a_mistake_in_a_dump_is_told_with_its_line() {
@@ -93,7 +93,7 @@ fn an_import_that_lost_its_server_goes_on_where_it_was() {
     let lines: String = (0..20_000).map(|id| format!("{{\"key\":\"user:{id}\",\"value\":\"v{id}\"}}\n")).collect();
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("dump.jsonl");
-    std::fs::write(&path, &lines).unwrap();
+    std::fs::write(&path, whole(&lines)).unwrap();
 
     let mut child =
         command(&["import", &server.url(), "-"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -156,7 +156,7 @@ fn a_dump_is_written_over_only_where_that_is_said() {
     );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "the only one");
     assert_eq!(keyfold(&["export", &url, "--out", out, "--force"]).code, Some(0));
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"key\":\"key\",\"value\":\"value\"}\n");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), whole("{\"key\":\"key\",\"value\":\"value\"}\n"));
     // What is no file, such as a device, a pipe or this socket, is never replaced by one.
     let socket = dir.path().join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -174,7 +174,7 @@ fn a_database_that_is_not_there_is_no_empty_one() {
     server.connect().unwrap().call(&[b"SET", b"key", b"value"]).unwrap();
     let (url, there, not_there) = (server.url(), format!("{}/3", server.url()), format!("{}/4", server.url()));
     let dump = dir.path().join("dump.jsonl");
-    std::fs::write(&dump, "{\"key\":\"other\",\"value\":\"1\"}\n").unwrap();
+    std::fs::write(&dump, whole("{\"key\":\"other\",\"value\":\"1\"}\n")).unwrap();
     for command in ["analyze", "plan", "doctor", "export", "verify"] {
         let ran = keyfold(&[command, &url, "--database", "4"]);
         assert_eq!(ran.code, Some(1), "{command}: {}", ran.stdout);
@@ -186,4 +186,64 @@ fn a_database_that_is_not_there_is_no_empty_one() {
     }
     let ran = keyfold(&["import", &url, dump.to_str().unwrap(), "--database", "4"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("has no database 4"), "{}{}", ran.stdout, ran.stderr);
+}
+
+/// As of an export that failed in a pipe.
+#[test]
+fn a_dump_that_was_cut_off_at_a_lines_end_is_told_from_a_whole_one() {
+    let Some(binary) = found().pop() else { return };
+    let (server, other, dir) = (binary.start(&[]).unwrap(), binary.start(&[]).unwrap(), TempDir::new().unwrap());
+    push(&server, LAYOUT);
+    let path = dir.path().join("dump.jsonl");
+    let keys = fill(&mut Wire::connect(Subject::beside(&server).unwrap().address()).unwrap());
+    export(&server, &path);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(keys_in(&text), keys);
+    let cut: String = text.lines().take(keys).map(|line| format!("{line}\n")).collect();
+    std::fs::write(&path, cut).unwrap();
+    let dump = path.to_str().unwrap();
+    for ran in [import(&other, &path, &[]), verify(&other, &["--against", dump])] {
+        assert_eq!(ran.code, Some(3), "{}{}", ran.stdout, ran.stderr);
+        assert!(ran.stdout.contains("cut off") && ran.stdout.contains("--without-end"), "{}", ran.stdout);
+    }
+    assert_eq!(import(&other, &path, &["--without-end"]).code, Some(0));
+    assert_eq!(verify(&other, &["--against", dump, "--without-end"]).code, Some(0));
+    let lacking: String = text.lines().skip(1).map(|line| format!("{line}\n")).collect();
+    std::fs::write(&path, lacking).unwrap();
+    let ran = import(&other, &path, &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("lines were lost"), "{}{}", ran.stdout, ran.stderr);
+}
+
+/// A walk that keys are moved past has all of them all the same.
+#[test]
+fn an_export_while_keys_are_moved_misses_none_and_has_each_once() {
+    const KEYS: usize = 40_000;
+    let Some(binary) = found().pop() else { return };
+    let (server, dir) = (binary.start(&[]).unwrap(), TempDir::new().unwrap());
+    let mut wire = server.connect().unwrap();
+    for ids in (0..KEYS).collect::<Vec<_>>().chunks(1000) {
+        let pairs: Vec<Vec<u8>> =
+            ids.iter().flat_map(|id| [format!("user:{id}").into_bytes(), format!("v{id}").into_bytes()]).collect();
+        let args: Vec<&[u8]> = pairs.iter().map(Vec::as_slice).collect();
+        assert_eq!(wire.call(&[&[&b"MSET"[..]], args.as_slice()].concat()).unwrap(), b"+OK\r\n");
+    }
+    let layout = dir.path().join("layout.toml");
+    std::fs::write(&layout, "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 64 }\n").unwrap();
+    let url = server.url();
+    let mut fold = command(&["fold", &url, "--layout", layout.to_str().unwrap(), "--yes", "--max-ops", "8000"]);
+    let mut fold = fold.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while wire.call(&[b"EXISTS", b"keyfold:{home}:layout"]).unwrap() != b":1\r\n" {}
+    let path = dir.path().join("dump.jsonl");
+    let ran = keyfold(&["export", &url, "--out", path.to_str().unwrap(), "--max-ops", "8000"]);
+    let is_moving = fold.try_wait().unwrap().is_none();
+    fold.kill().unwrap();
+    fold.wait().unwrap();
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    assert!(is_moving, "the fold was over before the export");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(keys_in(&text), KEYS);
+    let mut lines: Vec<&str> = text.lines().take(KEYS).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), KEYS);
 }

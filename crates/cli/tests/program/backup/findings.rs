@@ -3,7 +3,7 @@
 use keyfold_testkit::{Subject, Wire, found};
 use tempfile::TempDir;
 
-use super::program::{LAYOUT, fill, keyfold, verify};
+use super::program::{LAYOUT, fill, keyfold, keys_in, verify};
 
 #[test]
 fn each_kind_of_damage_is_found() {
@@ -50,7 +50,7 @@ fn each_kind_of_damage_is_found() {
         // The export has what clients see, and says what it hasn't.
         let ran = keyfold(&["export", &server.url()]);
         assert_eq!(ran.code, Some(3));
-        assert_eq!(ran.stdout.lines().count(), keys - 2, "all but the two whose values are lost");
+        assert_eq!(keys_in(&ran.stdout), keys - 2, "all but the two whose values are lost");
         assert!(ran.stderr.contains("missing-spill") && ran.stderr.contains("(key \"user:8\")"), "{}", ran.stderr);
     }
 }
@@ -77,7 +77,7 @@ fn what_lies_plain_without_a_layout_is_plain() {
     server.connect().unwrap().call(&[b"MSET", b"~tilde", b"1", b"user:1", b"2"]).unwrap();
     let dump = dir.path().join("dump.jsonl");
     super::program::export(&server, &dump);
-    assert_eq!(std::fs::read_to_string(&dump).unwrap().lines().count(), 2);
+    assert_eq!(keys_in(&std::fs::read_to_string(&dump).unwrap()), 2);
     assert_eq!(verify(&server, &["--against", dump.to_str().unwrap()]).code, Some(0));
 }
 
@@ -98,8 +98,8 @@ fn a_large_bucket_is_read_in_steps_and_each_key_once() {
         let dump = dir.path().join("dump.jsonl");
         super::program::export(&server, &dump);
         let text = std::fs::read_to_string(&dump).unwrap();
-        let keys: std::collections::BTreeSet<&str> = text.lines().collect();
-        assert_eq!((keys.len(), text.lines().count()), (2500, 2500), "{}", server.name());
+        let keys: std::collections::BTreeSet<&str> = text.lines().take(2500).collect();
+        assert_eq!((keys.len(), keys_in(&text)), (2500, 2500), "{}", server.name());
         let ran = keyfold(&["verify", &server.url(), "--against", dump.to_str().unwrap()]);
         assert!(ran.stdout.contains("2500 entries, over hash-max-listpack-entries 512"), "{}", ran.stdout);
         assert!(ran.stdout.contains("1 finding:"), "{}", ran.stdout);

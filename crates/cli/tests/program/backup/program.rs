@@ -40,6 +40,19 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
+/// These lines as a whole dump.
+pub(crate) fn whole(lines: &str) -> String {
+    format!("{lines}{{\"end\":{{\"keys\":{}}}}}\n", lines.lines().count())
+}
+
+/// How many keys a dump has, by its lines but the last, which says how many there are.
+pub(crate) fn keys_in(dump: &str) -> usize {
+    let lines: Vec<&str> = dump.lines().collect();
+    let end = format!("{{\"end\":{{\"keys\":{}}}}}", lines.len().saturating_sub(1));
+    assert_eq!(lines.last(), Some(&end.as_str()));
+    lines.len() - 1
+}
+
 /// Exports to a file; the code is to be 0.
 pub(crate) fn export(server: &Server, path: &Path) {
     let ran = keyfold(&["export", &server.url(), "--out", path.to_str().unwrap(), "--force"]);

@@ -6,7 +6,7 @@ use std::path::Path;
 use keyfold_testkit::{Server, Subject, found};
 use tempfile::TempDir;
 
-use super::program::{LAYOUT, OTHER_LAYOUT, Ran, command, export, fill, import, keyfold, push, verify};
+use super::program::{LAYOUT, OTHER_LAYOUT, Ran, command, export, fill, import, keyfold, keys_in, push, verify, whole};
 
 fn on_every_server(body: impl Fn(&Server, &Path)) {
     for binary in found() {
@@ -67,7 +67,7 @@ fn nothing_of_keyfolds_own_is_exported() {
         let dump = dir.join("dump.jsonl");
         export(server, &dump);
         let text = std::fs::read_to_string(&dump).unwrap();
-        assert_eq!(text.lines().count(), keys, "{}", server.name());
+        assert_eq!(keys_in(&text), keys, "{}", server.name());
         assert!(!text.contains("\"key\":\"~") && !text.contains("keyfold:"), "{text}");
         assert!(text.contains("{\"key\":\"user:2\",\"value\":\"\"}\n"), "{text}");
         assert!(!text.contains("user:10\""), "it has expired: {text}");
@@ -145,11 +145,11 @@ fn databases_are_kept_apart() {
         }
         let dump = dir.join("dump.jsonl");
         export(server, &dump);
-        assert_eq!(std::fs::read_to_string(&dump).unwrap().lines().count(), 3);
+        assert_eq!(keys_in(&std::fs::read_to_string(&dump).unwrap()), 3);
         let one = keyfold(&["export", &server.url(), "--database", "3"]);
-        assert_eq!(one.stdout, "{\"db\":3,\"key\":\"user:1\",\"value\":\"3\"}\n");
+        assert_eq!(one.stdout, whole("{\"db\":3,\"key\":\"user:1\",\"value\":\"3\"}\n"));
         let named = keyfold(&["export", &format!("{}/9", server.url())]);
-        assert_eq!(named.stdout, "{\"db\":9,\"key\":\"user:1\",\"value\":\"9\"}\n");
+        assert_eq!(named.stdout, whole("{\"db\":9,\"key\":\"user:1\",\"value\":\"9\"}\n"));
         let other = found_again(server);
         push(&other, OTHER_LAYOUT);
         assert_eq!(import(&other, &dump, &[]).code, Some(0));
@@ -167,7 +167,7 @@ fn expiries_may_differ_by_the_tolerance() {
     let Some(binary) = found().pop() else { return };
     let (server, dir) = (binary.start(&[]).unwrap(), TempDir::new().unwrap());
     let dump = dir.path().join("dump.jsonl");
-    let line = |at: i64| format!("{{\"key\":\"k\",\"value\":\"v\",\"expires_at_ms\":{at}}}\n");
+    let line = |at: i64| whole(&format!("{{\"key\":\"k\",\"value\":\"v\",\"expires_at_ms\":{at}}}\n"));
     std::fs::write(&dump, line(super::program::LATE_MS)).unwrap();
     assert_eq!(import(&server, &dump, &[]).code, Some(0));
     std::fs::write(&dump, line(super::program::LATE_MS + 50)).unwrap();
@@ -186,7 +186,8 @@ fn a_dump_may_come_by_a_pipe() {
     let Some(binary) = found().pop() else { return };
     let server = binary.start(&[]).unwrap();
     let url = server.url();
-    let mut child = command(&["import", &url, "-"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command(&["import", &url, "-", "--without-end"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     for id in 0..5000 {
         writeln!(stdin, "{{\"key\":\"user:{id}\",\"value\":\"v\"}}").unwrap();
@@ -195,5 +196,5 @@ fn a_dump_may_come_by_a_pipe() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(server.connect().unwrap().call(&[b"DBSIZE"]).unwrap(), b":5000\r\n");
     let paced = keyfold(&["export", &url, "--max-ops", "100000", "--allow-repeats"]);
-    assert_eq!(paced.stdout.lines().count(), 5000);
+    assert_eq!(keys_in(&paced.stdout), 5000);
 }
