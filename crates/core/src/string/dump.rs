@@ -141,7 +141,7 @@ pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
         // The server's sum wraps: a span beyond the signed 64 bits has already passed.
         span => Some(span.wrapping_add(space.now_ms())),
     };
-    if expires_at_ms.is_some_and(|at| at <= space.now_ms()) {
+    if expires_at_ms.is_some_and(|at| at <= space.now_ms()) || matches!(value, Restored::Nothing) {
         if space.exists(key) {
             space.remove(key);
             space.note(Event::Del, key);
@@ -154,6 +154,7 @@ pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
         match value {
             Restored::String(value) => space.put(key, Entry { value, expires_at_ms }),
             Restored::Collection(collection) => space.put_collection(key, collection, expires_at_ms),
+            Restored::Nothing => {}
         }
         space.note(Event::Restore, key);
     }
@@ -165,6 +166,8 @@ pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
 enum Restored {
     String(Vec<u8>),
     Collection(Collection),
+    /// A hash all of whose fields have expired.
+    Nothing,
 }
 
 /// The commands that show what a payload holds.
@@ -192,6 +195,9 @@ fn restored(replies: Vec<Reply>, payload: &[u8]) -> Result<Restored, Halt> {
         }
         (b"hash", _, _, Some(Reply::List(pairs))) if payload.first().is_some_and(|kind| *kind > LISTPACK_HASH) => {
             let names: Vec<Vec<u8>> = texts(pairs).step_by(2).collect();
+            if names.is_empty() {
+                return Ok(Restored::Nothing);
+            }
             Err(Halt::Ask(HelpRequest { commands: asking_expiries(payload, &names) }))
         }
         (b"hash", _, _, Some(Reply::List(pairs))) => {

@@ -1,6 +1,7 @@
 //! Fields and keys at the border of their expiry, written through two keyfolds: what has expired doesn't come back, and what
 //! hasn't isn't lost.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use keyfold_testkit::{Wire, found};
@@ -71,5 +72,29 @@ fn what_is_written_beside_a_field_that_expires_stays() {
             let said = call(&mut client, &format!("HGET sess:1 g{round}"));
             assert_eq!(said, format!("${}\r\n{value}\r\n", value.len()));
         }
+    }
+}
+
+/// As by an import of a dump from before: there is nothing left of it.
+#[test]
+fn a_hash_whose_fields_have_all_expired_is_restored_as_nothing() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        let (mut client, mut direct) = (Wire::connect(address(&proxy)).unwrap(), server.connect().unwrap());
+        call(&mut direct, "HSET plain f v g w");
+        if !call(&mut direct, "HPEXPIRE plain 50 FIELDS 2 f g").ends_with(":1\r\n:1\r\n") {
+            // It has no fields that expire, and no such payloads.
+            continue;
+        }
+        let dumped = direct.ask(&[b"DUMP", b"plain"]).unwrap();
+        let payload = dumped.bytes().unwrap();
+        thread::sleep(Duration::from_millis(60));
+        assert_eq!(client.call(&[b"RESTORE", b"sess:1", b"0", payload]).unwrap(), b"+OK\r\n");
+        assert_eq!(call(&mut client, "EXISTS sess:1"), ":0\r\n");
+        call(&mut client, "HSET sess:1 f v");
+        assert!(client.call(&[b"RESTORE", b"sess:1", b"0", payload]).unwrap().starts_with(b"-BUSYKEY"));
+        assert_eq!(client.call(&[b"RESTORE", b"sess:1", b"0", payload, b"REPLACE"]).unwrap(), b"+OK\r\n");
+        assert_eq!(call(&mut client, "EXISTS sess:1"), ":0\r\n", "{}", server.name());
     }
 }
