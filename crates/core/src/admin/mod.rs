@@ -81,6 +81,11 @@ pub fn wait_key(slot: crate::slot::Slot) -> Vec<u8> {
 /// A key that nobody has: asking about it tells whether a command is allowed.
 pub const PROBE_KEY: &str = "keyfold:probe";
 
+/// Whether a name is one that keyfold itself writes, and not only reserved: somebody may have had it before.
+pub fn is_own(name: &[u8]) -> bool {
+    name.starts_with(b"keyfold:{") || name == LAB_KEY
+}
+
 /// Those that stay when nothing is folded any more and nobody serves: of no use then.
 pub const LASTING: [&[u8]; 8] =
     [LAYOUT_KEY, COPY_KEY, DICTIONARIES_KEY, SWEEP_KEY, EVICT_KEY, ASKED_KEY, FREQUENCY_KEY, MOVE_KEY];

@@ -3,6 +3,7 @@
 use std::mem;
 
 use anyhow::Context;
+use keyfold_core::admin;
 use keyfold_core::layout::Physical;
 use keyfold_core::resp::Reply;
 use keyfold_core::slot::Slot;
@@ -77,7 +78,10 @@ impl RecordWalk<'_> {
     fn take_name(&mut self, name: Vec<u8>) -> anyhow::Result<Option<Own>> {
         let layout = self.manner.layout;
         let ask = match layout.read_physical(&name) {
-            Physical::Administration => return Ok(None),
+            Physical::Administration if admin::is_own(&name) => return Ok(None),
+            // An application had it before keyfold came.
+            Physical::Administration if !self.manner.folded => return Ok(Some(plain(name))),
+            Physical::Administration => Inquiry::Unknown { name },
             Physical::Plain if place::is_allowed(layout, &name, Spot::Plain) => return Ok(Some(plain(name))),
             Physical::Plain => {
                 let Some(place) = place::place_of(layout, &name) else { return Ok(Some(plain(name))) };

@@ -74,10 +74,10 @@ fn a_hashtable_is_told_with_what_made_it_one() {
 fn what_lies_plain_without_a_layout_is_plain() {
     let Some(binary) = found().pop() else { return };
     let (server, dir) = (binary.start(&[]).unwrap(), TempDir::new().unwrap());
-    server.connect().unwrap().call(&[b"MSET", b"~tilde", b"1", b"user:1", b"2"]).unwrap();
+    server.connect().unwrap().call(&[b"MSET", b"~tilde", b"1", b"user:1", b"2", b"keyfold:mine", b"3"]).unwrap();
     let dump = dir.path().join("dump.jsonl");
     super::program::export(&server, &dump);
-    assert_eq!(keys_in(&std::fs::read_to_string(&dump).unwrap()), 2);
+    assert_eq!(keys_in(&std::fs::read_to_string(&dump).unwrap()), 3);
     assert_eq!(verify(&server, &["--against", dump.to_str().unwrap()]).code, Some(0));
 }
 
