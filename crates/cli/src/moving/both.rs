@@ -1,7 +1,7 @@
-//! Keys that hold a value in both of their places, before a move turns round.
+//! Keys that hold a value in both of their places, before the place changes that clients look at first.
 //!
-//! Clients see the value in the new place; the other was written past keyfold. Where the move turns round, the old
-//! place becomes the new one, and clients would see another value all at once.
+//! Clients see the value in the new place, and of settled ones that in the bucket; the other was written past keyfold. Where a
+//! move turns round, or an unfold begins, the old place becomes the new one, and clients would see another value all at once.
 
 use keyfold_core::layout::{Layout, Located, Namespace, Place};
 use keyfold_core::walk::KeyWalk;
@@ -17,15 +17,15 @@ const NAMED: usize = 3;
 /// What stands against going from `before` to `planned`.
 pub(crate) fn check(nodes: &mut Nodes, before: Option<&Layout>, planned: &Layout) -> anyhow::Result<Option<String>> {
     let Some(before) = before else { return Ok(None) };
-    let turning: Vec<Turn> = before.moving().filter_map(|namespace| turn(namespace, planned)).collect();
+    let turning: Vec<Turn> = before.namespaces().iter().filter_map(|namespace| turn(namespace, planned)).collect();
     if turning.is_empty() {
         return Ok(None);
     }
     let (mut found, mut names) = (0_u64, Vec::new());
-    let walk = match turning.contains(&Turn::Unfold) {
+    let walk = match turning.iter().all(|turn| *turn == Turn::Fold) {
+        true => KeyWalk::new(1000).matching(&keys::pattern_of_moves(before)),
         // That pattern is of the places which keys leave.
-        true => KeyWalk::new(1000),
-        false => KeyWalk::new(1000).matching(&keys::pattern_of_moves(before)),
+        false => KeyWalk::new(1000),
     };
     for server in nodes.servers() {
         keyspace::each_page(server, &walk, &mut |server, _, page| {
@@ -40,6 +40,15 @@ pub(crate) fn check(nodes: &mut Nodes, before: Option<&Layout>, planned: &Layout
     }
     let names = names.join(", ");
     let begun = "of the keys to be taken back were written past keyfold while they were";
+    if turning.contains(&Turn::Out) {
+        return Ok((found > 0).then(|| {
+            format!(
+                "{found} of the keys to be unfolded were written past keyfold, and hold two values: {names}. Clients see the one in \
+                 the bucket, and would see the other. `keyfold fold` first takes away what is the same in both; DEL the others on \
+                 the server itself, not through keyfold, to remove the one that they don't see"
+            )
+        }));
+    }
     Ok((found > 0).then(|| match turning.contains(&Turn::Unfold) {
         false => format!(
             "{found} {begun} folded, and hold two \
@@ -53,22 +62,25 @@ pub(crate) fn check(nodes: &mut Nodes, before: Option<&Layout>, planned: &Layout
     }))
 }
 
-/// A move that turns round.
+/// What becomes of the places of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// From plain to buckets, and back.
     Fold,
     /// From buckets to plain, and back.
     Unfold,
+    /// From buckets, in which all was settled, to plain.
+    Out,
 }
 
-/// How a namespace that is moving turns round; none where it doesn't.
+/// How clients come to look at another place of a namespace first; none where they don't.
 fn turn(namespace: &Namespace, planned: &Layout) -> Option<Turn> {
-    let was_plain = namespace.former.as_ref()?.placement.is_plain();
+    let was_plain = namespace.former.as_ref().map(|former| former.placement.is_plain());
     let after = planned.namespaces().iter().find(|after| after.keys.same_shape(&namespace.keys))?;
     match (was_plain, namespace.placement.is_plain(), after.placement.is_plain()) {
-        (true, false, true) => Some(Turn::Fold),
-        (false, true, false) => Some(Turn::Unfold),
+        (Some(true), false, true) => Some(Turn::Fold),
+        (Some(false), true, false) => Some(Turn::Unfold),
+        (None, false, true) => Some(Turn::Out),
         _ => None,
     }
 }
@@ -94,12 +106,14 @@ fn in_both(
     Ok(keys.into_iter().zip(are_both).filter(|(_, is_both)| *is_both).map(|(key, _)| key).collect())
 }
 
-/// The bucket of a plain key whose namespace turns round.
+/// The bucket of a plain key at which clients are to look first from now on.
 fn bucket_of(key: &[u8], before: &Layout, planned: &Layout) -> Option<Place> {
-    let Located::Moving(moving) = before.locate(key) else { return None };
-    let (bucket, own) = match turn(before.namespace(moving.namespace), planned)? {
-        Turn::Fold => (moving.new, moving.old),
-        Turn::Unfold => (moving.old, moving.new),
+    let turn = turn(before.namespace(before.namespace_of(key)?), planned)?;
+    let (bucket, own) = match (turn, before.locate(key)) {
+        (Turn::Fold, Located::Moving(moving)) => (moving.new, moving.old),
+        (Turn::Unfold, Located::Moving(moving)) => (moving.old, moving.new),
+        (Turn::Out, Located::Placed(place)) => (Some(place), None),
+        _ => return None,
     };
     bucket.filter(|place| place.kind.is_bucket() && own.is_none())
 }

@@ -70,7 +70,7 @@ pub(crate) fn carry_out(
         unneeded::forget_slots(nodes.home(), &settled)?;
         // Whoever wrote past keyfold in this moment wrote where nobody looks any more.
         let late = while_giving_way(|| survey::survey(nodes, &moving.layout, &mut pace.looking(), interrupt))?;
-        done.stragglers = late.keys();
+        done.stragglers = late.found();
         if done.stragglers == 0 {
             for at in 0..nodes.servers().len() {
                 ensure_in_force(nodes, &settled)?;

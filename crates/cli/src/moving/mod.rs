@@ -60,3 +60,10 @@ pub(crate) struct Family {
     pub(crate) old_bytes: f64,
     pub(crate) new_bytes: f64,
 }
+
+impl Family {
+    /// All that lies in old places, whether it could be moved or not.
+    pub(crate) fn found(&self) -> u64 {
+        self.keys + self.other_keys + self.may_expire
+    }
+}

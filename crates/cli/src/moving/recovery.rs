@@ -47,6 +47,20 @@ pub(crate) fn resolve_all(nodes: &mut Nodes, given: Option<&Given>, check: KeyCh
     stored::read(nodes.home())
 }
 
+/// Whether what is to be in force would have to be put there first.
+///
+/// # Errors
+/// As [`Evidence::judge`], and where a node is away.
+pub(crate) fn must_be_restored(nodes: &mut Nodes) -> anyhow::Result<bool> {
+    if let Standing::InForce(_) = stored::register(nodes.home())?.standing(secrets::given()) {
+        return Ok(false);
+    }
+    nodes.require_all()?;
+    let mut evidence = Evidence::gather_all(nodes)?;
+    let verdict = evidence.judge(nodes.servers(), None)?;
+    Ok(!matches!(verdict, Verdict::InForce(_) | Verdict::Fresh))
+}
+
 /// Writes what is to be in force to both halves of the register, where it isn't there yet.
 pub(crate) fn put_in_force(server: &mut Server, register: &Register, verdict: &Verdict) -> anyhow::Result<()> {
     let layout = match verdict {

@@ -81,6 +81,11 @@ impl Survey {
         self.servers.iter().map(|server| server.rss_bytes).sum()
     }
 
+    /// All that lies in old places, whether it could be moved or not.
+    pub(crate) fn found(&self) -> u64 {
+        self.families.values().map(Family::found).sum()
+    }
+
     /// Keys to be moved.
     pub(crate) fn keys(&self) -> u64 {
         self.families.values().map(|family| family.keys).sum()

@@ -97,7 +97,8 @@ pub(super) fn taken_keys(stored: &Layout, wanted: &FileNamespace) -> Option<Conf
         others.into_iter().find_map(|(old, theirs)| {
             let theirs = Automaton::of(theirs);
             let advice = match automaton.relation(&theirs) {
-                Relation::Within if !old.placement.is_plain() => TAKEN,
+                // Also while they are on their way out of these places.
+                Relation::Within if old.rules().any(|(placement, _)| !placement.is_plain()) => TAKEN,
                 Relation::Same => REGROUPED,
                 _ => return None,
             };

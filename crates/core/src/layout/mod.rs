@@ -248,6 +248,14 @@ impl Layout {
         Self { cache, ..self }
     }
 
+    /// The same layout with a cache that is kept so, which comes after `before`: whoever goes by that has to learn of it.
+    #[must_use]
+    pub(super) fn with_cache_after(self, cache: Option<CacheRules>, before: &Self) -> Self {
+        let is_new = cache != before.cache && self.revision == before.revision;
+        let revision = if is_new { before.revision.next() } else { self.revision };
+        Self { revision, cache, ..self }
+    }
+
     /// How a cache is kept within its memory; none where nothing leaves.
     pub fn cache(&self) -> Option<CacheRules> {
         self.cache

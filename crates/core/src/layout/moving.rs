@@ -101,7 +101,7 @@ impl Layout {
             plan.bring(wanted, None);
         }
         let Move { layout, moving } = plan.finish(self)?;
-        Ok(Move { layout: layout.with_cache(file.cache.or(self.cache)), moving })
+        Ok(Move { layout: layout.with_cache_after(file.cache.or(self.cache), self), moving })
     }
 
     /// The move that brings keys which lie in handmade hashes where the file says: `from` has the rule of each of
@@ -203,7 +203,8 @@ impl Move {
             namespace.former = Some(Former::plain(&namespace.keys, namespace.field_limit));
             moving.push(*index);
         }
-        Self { layout: before.followed_by(layout.generations, namespaces).with_cache(cache), moving }
+        let layout = before.followed_by(layout.generations, namespaces).with_cache_after(cache, before);
+        Self { layout, moving }
     }
 }
 

@@ -554,3 +554,36 @@ fn a_compressed_namespace_on_its_way_to_being_plain_is_read_back() {
     let plain = format!("{file}placement = \"plain\"\n");
     assert!(Layout::parse_file(&plain).is_err(), "nobody means that in a file");
 }
+
+/// Some of its keys may still be in the wider one's buckets, where a new namespace would not look.
+#[test]
+fn keys_of_a_namespace_that_is_being_unfolded_are_not_taken_from_it() {
+    let wider = "[[namespace]]\nkeys = \"page:{path}\"\nbucket = { count = 8 }\n";
+    let narrower = format!("{wider}[[namespace]]\nkeys = \"page:admin:{{path}}\"\nbucket = {{ count = 8 }}\n");
+    let folded = Layout::parse_file(wider).unwrap();
+    let only = "[[namespace]]\nkeys = \"page:admin:{path}\"\nbucket = { count = 8 }\n";
+    let unfolding = folded.plan_unfold(&[NamespaceIndex(0)]).unwrap();
+    for layout in [&folded, &unfolding.layout] {
+        for text in [only, &narrower] {
+            let refused = layout.plan_fold(&file(text)).unwrap_err().to_string();
+            assert!(refused.contains("unfold the wider namespace first"), "{refused}");
+            assert!(Layout::merge(Some(layout), &file(only)).is_err());
+        }
+    }
+    let plain = unfolding.layout.settled(&unfolding.moving);
+    assert!(plain.plan_fold(&file(only)).is_ok());
+}
+
+/// Whoever goes by the one before has to learn of it.
+#[test]
+fn a_fold_that_changes_only_how_a_cache_is_kept_is_a_layout_of_its_own() {
+    let namespace = "[[namespace]]\nkeys = \"page:{path}\"\nbucket = { count = 8 }\n";
+    let with = |bytes: &str| file(&format!("[cache]\nmax_memory = \"{bytes}\"\n{namespace}"));
+    let before = Layout::merge(None, &with("1gb")).unwrap().layout;
+    assert_eq!(before.plan_fold(&with("1gb")).unwrap().layout.revision(), before.revision());
+    let planned = before.plan_fold(&with("2gb")).unwrap();
+    assert_eq!((planned.layout.epoch(), planned.moving.len()), (Epoch(before.epoch().0 + 1), 0));
+    let reopened = planned.reopen(&before, &[NamespaceIndex(0)]);
+    assert_eq!(reopened.layout.epoch(), Epoch(before.epoch().0 + 1));
+    assert_ne!(reopened.layout.cache(), before.cache());
+}

@@ -34,7 +34,7 @@ const BRING_IN: Script = Script {
         "return text\nend\n",
         include_str!("bring_in.lua")
     ),
-    sha: b"031b815317a4ed4a99ff52ae9439f861c820582b",
+    sha: b"e02d8b4ebb9d291c33f4469bedccb57378e37b83",
 };
 const TAKE_OUT: Script =
     Script { source: include_str!("take_out.lua"), sha: b"3c791aad9647098452c6c8bcd4e9729b64fed86a" };

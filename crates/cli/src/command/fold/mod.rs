@@ -17,7 +17,7 @@ use keyfold_core::template::Templates;
 use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::dictionaries;
-use keyfold_server::layout::stored::Stored;
+use keyfold_server::layout::stored::{self, Stored};
 use keyfold_server::pace::Pace;
 use keyfold_server::priority::while_giving_way;
 use keyfold_server::{Nodes, listpack, replicas};
@@ -68,7 +68,7 @@ fn look_and_move(
     out: &mut Paper,
 ) -> anyhow::Result<ExitCode> {
     writer::enter(nodes.home())?;
-    let before = in_force(nodes)?;
+    let before = if config.flags.dry_run { as_it_is(nodes)? } else { in_force(nodes)? };
     let mut pace = Pace::new(config.flags.pace.max_ops);
     let look = while_giving_way(|| look(config, nodes, before.as_ref(), &mut pace.looking(), interrupt))?;
     if look.planned.moving.is_empty() && !differs(before.as_ref(), &look.planned.layout) {
@@ -82,10 +82,10 @@ fn look_and_move(
     let now = before.as_ref().map(|stored| &stored.layout);
     checks.obstacles.extend(both::check(nodes, now, &look.planned.layout)?);
     propose(config, &look, &checks, out)?;
+    check_no_plain_keys(nodes, before.as_ref(), &look.planned.layout)?;
     if config.flags.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
-    check_no_plain_keys(nodes, before.as_ref(), &look.planned.layout)?;
     if !config.flags.yes && !question::ask("Go on?", interrupt, out)? {
         writeln!(out, "nothing was changed")?;
         return Ok(ExitCode::SUCCESS);
@@ -157,6 +157,18 @@ fn in_force(nodes: &mut Nodes) -> anyhow::Result<Option<Stored>> {
     recovery::resolve(nodes.first(), None, KeyCheck::Look)
 }
 
+/// The same where nothing may be written.
+fn as_it_is(nodes: &mut Nodes) -> anyhow::Result<Option<Stored>> {
+    if recovery::must_be_restored(nodes)? {
+        bail!(
+            "the server's layout was lost or damaged in part, and a dry run doesn't restore it: `keyfold layout recover {}` \
+             says what is there, and restores it",
+            nodes.home().address()
+        );
+    }
+    stored::read(nodes.home())
+}
+
 /// What is there, and what is to be done.
 struct Look {
     planned: Move,
@@ -191,7 +203,7 @@ fn look(
     };
     let all = planned.clone().reopen(layout, &settled);
     let survey = survey::survey(nodes, &all.layout, pace, interrupt)?;
-    let found = survey.families.iter().filter(|(_, family)| family.keys + family.other_keys > 0);
+    let found = survey.families.iter().filter(|(_, family)| family.found() > 0);
     let hidden: Vec<NamespaceIndex> = found.map(|(index, _)| NamespaceIndex(*index)).collect();
     let reopened: Vec<NamespaceIndex> = settled.into_iter().filter(|index| hidden.contains(index)).collect();
     Ok(Look { planned: planned.reopen(layout, &reopened), survey, choices })

@@ -47,7 +47,7 @@ pub(super) fn run(config: &Recover, out: &mut Paper) -> anyhow::Result<ExitCode>
     } else {
         conclude(&verdict, done.as_ref(), config.flags.dry_run, out)?;
     }
-    let is_left = done.is_some_and(|done| done.driven.left.left_count > 0);
+    let is_left = done.is_some_and(|done| done.driven.left.left_count > 0 || done.stragglers > 0);
     Ok(if is_left { ExitCode::from(LEFT) } else { ExitCode::SUCCESS })
 }
 
@@ -162,6 +162,14 @@ fn conclude(verdict: &Verdict, done: Option<&Done>, dry_run: bool, out: &mut Pap
             writeln!(out, "  \"{}\": {}", key.escape_ascii(), explain(why))?;
         }
     }
+    if done.stragglers > 0 {
+        writeln!(
+            out,
+            "\n{} written to old places past keyfold as the layout was settled, where its clients don't see them: `keyfold fold` \
+             fetches them",
+            plural(done.stragglers, "key")
+        )?;
+    }
     Ok(())
 }
 
@@ -194,6 +202,7 @@ fn report(evidence: &Evidence, verdict: &Verdict, done: Option<&Done>) -> Value 
         "epoch": done.map(|done| &done.layout).or(verdict.layout()).map(|layout| layout.epoch().0),
         "moved": done.map(|done| done.driven.moved),
         "left": done.map(|done| done.driven.left.left_count),
+        "stragglers": done.map(|done| done.stragglers),
         "in_doubt": done.map(|done| &done.layout).or(verdict.layout()).is_some_and(Layout::is_in_doubt),
     })
 }

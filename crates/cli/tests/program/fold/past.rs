@@ -72,17 +72,36 @@ fn taking_back_doesn_t_change_which_of_two_values_clients_see() {
 #[test]
 fn folding_again_half_way_out_doesn_t_change_which_of_two_values_clients_see() {
     let Some(Folded { stage, proxy: _proxy, mut direct, mut wire }) = Folded::new() else { return };
-    // It stays in its bucket: another type has its name.
-    direct.call(&[b"RPUSH", b"user:3", b"a list"]).unwrap();
-    stage.unfold(&[]).assert_code(3).assert_says("\"user:3\"");
-    assert_eq!(said(&mut direct, "DEL user:3"), ":1\\r\\n");
-    ok(&mut direct, &[b"SET", b"user:3", b"another value"]);
-    assert_eq!(said(&mut wire, "GET user:3"), "$13\\r\\nanother value\\r\\n");
-    stage.fold(LAYOUT, &[]).assert_code(1).assert_says("hold two values: \"user:3\"");
-    assert_eq!(said(&mut wire, "GET user:3"), "$13\\r\\nanother value\\r\\n");
-    ok(&mut wire, &[b"SET", b"user:3", b"one value"]);
+    let layout = said(&mut direct, "GET keyfold:{home}:layout");
+    let mut unfolding = stage.begin_unfold(&["--max-ops", "50"]);
+    while said(&mut direct, "GET keyfold:{home}:layout") == layout {}
+    unfolding.kill().unwrap();
+    unfolding.wait().unwrap();
+    let in_bucket = |id: &u32| said(&mut direct, &format!("EXISTS user:{id}")) == ":0\\r\\n";
+    let key = format!("user:{}", (3..600).find(in_bucket).unwrap());
+    ok(&mut direct, &[b"SET", key.as_bytes(), b"another value"]);
+    let get = format!("GET {key}");
+    assert_eq!(said(&mut wire, &get), "$13\\r\\nanother value\\r\\n");
+    stage.fold(LAYOUT, &[]).assert_code(1).assert_says(&format!("hold two values: \"{key}\""));
+    assert_eq!(said(&mut wire, &get), "$13\\r\\nanother value\\r\\n");
+    ok(&mut wire, &[b"SET", key.as_bytes(), b"one value"]);
     stage.fold(LAYOUT, &[]).assert_code(0);
-    assert_eq!(said(&mut wire, "GET user:3"), "$9\\r\\none value\\r\\n");
+    assert_eq!(said(&mut wire, &get), "$9\\r\\none value\\r\\n");
+}
+
+/// Clients would see the other one as soon as an unfold begins.
+#[test]
+fn unfolding_doesn_t_change_which_of_two_values_clients_see() {
+    let Some(Folded { stage, proxy: _proxy, mut direct, mut wire }) = Folded::new() else { return };
+    ok(&mut direct, &[b"SET", b"user:3", b"another value"]);
+    let seen = said(&mut wire, "GET user:3");
+    let layout = said(&mut direct, "GET keyfold:{home}:layout");
+    stage.unfold(&[]).assert_code(1).assert_says("hold two values: \"user:3\"");
+    assert_eq!(said(&mut wire, "GET user:3"), seen);
+    assert_eq!(said(&mut direct, "GET keyfold:{home}:layout"), layout);
+    assert_eq!(said(&mut direct, "DEL user:3"), ":1\\r\\n");
+    stage.unfold(&[]).assert_code(0);
+    assert_eq!(said(&mut wire, "GET user:3"), seen);
 }
 
 /// Keys that a fold takes from the one place to the other between two looks lie in one at any time.

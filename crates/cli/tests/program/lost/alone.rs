@@ -18,6 +18,7 @@ fn nobody_starts_from_nothing_over_folded_keys() {
             &["serve", "--listen", "127.0.0.1:0", "--upstream", &url, "--layout", other][..],
             &["layout", "push", other, "--upstream", &url],
             &["fold", &url, "--yes", "--layout", other],
+            &["fold", &url, "--dry-run", "--layout", other],
             &["layout", "recover", &url, "--layout", other],
             &["layout", "recover", &url],
         ] {
@@ -30,6 +31,21 @@ fn nobody_starts_from_nothing_over_folded_keys() {
         let mut wire = Wire::connect(keyfold.address()).unwrap();
         for (key, value) in keys() {
             assert_eq!(get(&mut wire, &key), Ok(Some(value)), "{what}: {key}");
+        }
+    });
+}
+
+#[test]
+fn a_dry_run_restores_nothing() {
+    on_every_server(|binary, what| {
+        let stage = Stage::folded(binary, &[]);
+        stage.lose(&["keyfold:{home}:layout:copy"]);
+        let (url, layout) = (stage.server.url(), stage.file("layout.toml", LAYOUT));
+        for args in
+            [&["fold", &url, "--dry-run", "--layout", layout.to_str().unwrap()][..], &["unfold", &url, "--dry-run"]]
+        {
+            stage.run(args).assert(1, &["layout recover", "dry run"]);
+            assert_eq!(stage.get("keyfold:{home}:layout:copy"), None, "{what}: {args:?}");
         }
     });
 }
