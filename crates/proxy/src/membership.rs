@@ -89,6 +89,11 @@ impl Membership {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).insert(connection);
     }
 
+    /// The server has given this number to a connection now: the one that had it before is gone, as the server began anew.
+    pub(crate) fn note_opened(&self, connection: &Lost) {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).remove(connection);
+    }
+
     /// Appends the look by which a connection begins, once it is named; it has one reply, for [`Self::check`].
     pub(crate) fn question(wire: &mut Vec<u8>) {
         write_command(wire, &[b"MGET", CHANGE_KEY, LAYOUT_KEY, COPY_KEY]);

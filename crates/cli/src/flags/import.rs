@@ -42,7 +42,7 @@ pub(crate) struct ImportFlags {
     #[arg(long, value_name = "N", value_parser = parse_count::<u32>)]
     pub(crate) database: Option<u32>,
 
-    /// The dump was made by hand, without the last line by which one is known to be whole
+    /// The dump was made or filtered by hand, and has no right last line by which it is known to be whole
     #[arg(long)]
     pub(crate) without_end: bool,
 

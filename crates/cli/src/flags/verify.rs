@@ -31,7 +31,7 @@ pub(crate) struct VerifyFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
 
-    /// The dump was made by hand, without the last line by which one is known to be whole
+    /// The dump was made or filtered by hand, and has no right last line by which it is known to be whole
     #[arg(long, requires = "against")]
     pub(crate) without_end: bool,
 

@@ -117,6 +117,8 @@ pub(crate) struct Reader {
     /// Records since the beginning, or since the last line that says how many there are.
     records: u64,
     is_whole: bool,
+    /// What a last line says doesn't count.
+    is_by_hand: bool,
     /// Bytes of the file read so far, packed or not.
     bytes: Rc<Cell<usize>>,
 }
@@ -150,7 +152,12 @@ impl Reader {
         } else {
             Box::new(BufReader::with_capacity(BUFFER_BYTES, raw))
         };
-        Ok(Self { name, lines, line: Vec::new(), number: 0, records: 0, is_whole: false, bytes })
+        Ok(Self { name, lines, line: Vec::new(), number: 0, records: 0, is_whole: false, is_by_hand: false, bytes })
+    }
+
+    /// Takes it for one that somebody made or changed by hand: whole in any case.
+    pub(crate) fn by_hand(self, is_by_hand: bool) -> Self {
+        Self { is_by_hand, ..self }
     }
 
     /// The next record and the number of its line; none at the end. Empty lines are passed over.
@@ -174,6 +181,7 @@ impl Reader {
                     (self.records, self.is_whole) = (self.records + 1, false);
                     return Ok(Some((number, record)));
                 }
+                Entry::End(_) if self.is_by_hand => {}
                 Entry::End(keys) if keys == self.records => (self.records, self.is_whole) = (0, true),
                 Entry::End(keys) => bail!(
                     "{name}:{number}: the dump was written with {}, and has {}: lines were lost",
@@ -197,7 +205,7 @@ impl Reader {
 
     /// Whether its last line said how many records it has, once it was read to its end.
     pub(crate) fn is_whole(&self) -> bool {
-        self.is_whole
+        self.is_whole || self.is_by_hand
     }
 
     /// Bytes of the file read since this was last asked.
@@ -284,6 +292,10 @@ mod tests {
         // Dumps one behind the other.
         assert_eq!(read(&[lines.clone(), lines.clone()].concat()), Ok(true));
         assert_eq!(read(&[&lines[..], &lines[..1]].concat()), Ok(false));
+        std::fs::write(&path, lines[1..].join("\n")).unwrap();
+        let mut filtered = Reader::open(&path).unwrap().by_hand(true);
+        assert!(filtered.next().unwrap().is_some() && filtered.next().unwrap().is_some());
+        assert_eq!((filtered.next().unwrap(), filtered.is_whole()), (None, true));
         assert!(read(&lines[1..]).unwrap_err().contains("written with 3 keys, and has 2"));
     }
 }

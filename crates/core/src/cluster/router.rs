@@ -336,7 +336,7 @@ impl<W> Router<W> {
             Some(Redirect::Ask(slot, to)) => {
                 step.flight.place(slot);
                 let node = self.map.led_to(to, node);
-                if !step.only_reads() {
+                if !step.only_reads() && self.map.primary(slot) != Some(node) {
                     self.led_ahead.insert((node, slot));
                 }
                 step.ask = Some(node);

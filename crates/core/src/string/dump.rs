@@ -180,7 +180,8 @@ fn asking(payload: &[u8]) -> Vec<Command> {
 /// The value among the replies to [`asking`], or to [`asking_expiries`], which are more.
 fn restored(replies: Vec<Reply>, payload: &[u8]) -> Result<Restored, Halt> {
     if replies.len() > asking(payload).len() {
-        return Ok(Restored::Collection(Collection::Hash(expiring_hash(replies)?)));
+        let hash = expiring_hash(replies)?;
+        return Ok(if hash.is_empty() { Restored::Nothing } else { Restored::Collection(Collection::Hash(hash)) });
     }
     let mut replies = replies.into_iter();
     let kind = match (replies.next(), replies.next()) {

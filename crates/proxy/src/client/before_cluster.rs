@@ -10,7 +10,7 @@ use keyfold_core::session::{Lane, Patience, Plan, has_error_code};
 use keyfold_core::slot::Slot;
 
 use super::State;
-use super::requests::{Request, Requests, Start, own_lane, refuse};
+use super::requests::{Request, Requests, Start, own_lane, refuse, refuse_for_now};
 use crate::upstream::{Cluster, LEFT_BEHIND, Status, Whom, Whose, ask_alone};
 
 /// What is answered where no node has a slot.
@@ -38,11 +38,7 @@ impl Requests {
     ) -> Start {
         if !self.worker.membership.is_serving() {
             return match self.worker.membership.trouble() {
-                Some(trouble) => {
-                    // What its own connection holds stays there.
-                    request.plan.take_shared_lane();
-                    refuse(state, &request.plan, request.args, &try_later(&trouble))
-                }
+                Some(trouble) => refuse_for_now(state, &mut request.plan, request.args, &try_later(&trouble)),
                 None => Start::Wait,
             };
         }
@@ -193,7 +189,7 @@ impl Requests {
         let written = state.written.nodes(cluster.changes()).filter(|_| !self.client.has_written_ahead());
         let has_written = |node: &Node| written.is_none_or(|written| written.contains(node));
         let shards = cluster.shards().into_iter().filter(|(node, _)| has_written(node));
-        let importers = if written.is_none() { cluster.importers() } else { Vec::new() };
+        let importers = if self.client.has_written_ahead() { cluster.importers() } else { Vec::new() };
         let asked: Vec<(Whom, Slot)> = shards
             .map(|(node, slot)| (Whom::Node(node), slot))
             .chain(importers.into_iter().map(|(node, slot)| (Whom::Importer(node), slot)))

@@ -302,11 +302,8 @@ impl Client {
     /// server itself had gone: it would wait for messages that never come, or trust a WATCH that isn't there.
     pub(crate) fn handle_own_lane_lost(&self, lost: &Upstream, stateful: bool) {
         let mut state = self.state.borrow_mut();
-        if state.own.as_ref().is_some_and(|own| !std::ptr::eq(&raw const **own, lost)) {
-            // It has another by now.
-            return;
-        }
-        state.own = None;
+        // It may have another by now.
+        state.own.take_if(|own| std::ptr::eq(&raw const **own, lost));
         drop(state);
         if stateful {
             self.ending.set(Some(Ending::ServerStateLost));

@@ -228,11 +228,7 @@ impl Requests {
     /// Nothing may begin until the layout may be served. All clients are woken then.
     fn wait_for_layout(&self, state: &mut State, mut plan: Plan, args: &[&[u8]]) -> Start {
         match self.worker.membership.trouble() {
-            Some(trouble) => {
-                // What its own connection holds stays there.
-                plan.take_shared_lane();
-                refuse(state, &plan, args, &trouble)
-            }
+            Some(trouble) => refuse_for_now(state, &mut plan, args, &trouble),
             None => Start::Wait,
         }
     }
@@ -368,7 +364,16 @@ fn begin_there(
 pub(super) fn refuse(state: &mut State, plan: &Plan, args: &[&[u8]], reason: &str) -> Start {
     state.conversation.refuse(plan, args, reason, state.outbox.buffer());
     if matches!(plan.lane, Lane::Own { .. }) {
-        state.own = None;
+        state.end_own();
     }
     Start::Begun
+}
+
+/// Refuses a request where the server is well: what the client's own connection holds stays there, but a WATCH that an
+/// EXEC ends, whatever becomes of it.
+pub(super) fn refuse_for_now(state: &mut State, plan: &mut Plan, args: &[&[u8]], reason: &str) -> Start {
+    if !plan.is_exec() || state.conversation.session().is_subscribed() {
+        plan.take_shared_lane();
+    }
+    refuse(state, plan, args, reason)
 }

@@ -145,6 +145,10 @@ impl Link {
                 return Err(LinkError::Cluster);
             }
             link.confirm().await?;
+            if let Some(number) = link.number {
+                let endpoint = node.zip(worker.cluster.get()).map(|(node, cluster)| cluster.endpoint(node));
+                worker.membership.note_opened(&(endpoint, number));
+            }
             if checked {
                 match worker.cluster.get() {
                     None => link.check(worker, limit).await?,

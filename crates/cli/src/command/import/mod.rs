@@ -51,7 +51,7 @@ pub(crate) fn run(config: &Import, out: &mut Paper) -> anyhow::Result<ExitCode> 
     if nodes.are_cluster() {
         check_layout(&layout)?;
     }
-    let mut reader = Reader::open(&config.flags.file)?;
+    let mut reader = Reader::open(&config.flags.file)?.by_hand(config.flags.without_end);
     let mut beside = Watcher { nodes: nodes.again()?, layout: watcher.layout.clone(), looked: Instant::now() };
     let prepare = Box::new(move |server: &mut Server| beside.enter(server));
     let has_pexpiretime = nodes.servers().iter().all(|server| server.version().has_pexpiretime());
@@ -100,7 +100,7 @@ impl Work<'_> {
         loop {
             while self.under_way.digests.len() < keys_at_once && self.under_way.bytes < BYTES_AT_ONCE {
                 let Some((line, mut record)) = reader.next()? else {
-                    self.report.may_be_cut_off = !reader.is_whole() && !self.config.flags.without_end;
+                    self.report.may_be_cut_off = !reader.is_whole();
                     self.wait_for_all(reader)?;
                     return watcher.look();
                 };
