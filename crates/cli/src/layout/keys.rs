@@ -111,7 +111,12 @@ fn may_have_left_plain(namespace: &Namespace, from: &Former) -> bool {
 
 /// A glob that all keys of these namespaces match.
 fn pattern_of_keys(layout: &Layout, added: &[NamespaceIndex]) -> Vec<u8> {
-    common_pattern(added.iter().map(|index| layout.namespace(*index).keys.literal_prefix()))
+    pattern_of(added.iter().map(|index| layout.namespace(*index)))
+}
+
+/// A glob that the keys of all these namespaces match.
+pub(crate) fn pattern_of<'n>(namespaces: impl Iterator<Item = &'n Namespace>) -> Vec<u8> {
+    common_pattern(namespaces.map(|namespace| namespace.keys.literal_prefix()))
 }
 
 /// A glob that all names match which begin with one of these, so that the server sends few others.

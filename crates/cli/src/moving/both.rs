@@ -3,33 +3,53 @@
 //! Clients see the value in the new place, and of settled ones that in the bucket; the other was written past keyfold. Where a
 //! move turns round, or an unfold begins, the old place becomes the new one, and clients would see another value all at once.
 
+use anyhow::bail;
 use keyfold_core::layout::{Layout, Located, Namespace, Place};
 use keyfold_core::walk::KeyWalk;
+use keyfold_server::interrupt::Interrupt;
 use keyfold_server::keyspace;
+use keyfold_server::pace::Pace;
 use keyfold_server::reply::read_if;
 use keyfold_server::{Commands, Nodes, Server};
 
 use crate::layout::keys;
 
+/// Keys that a server looks at for one SCAN.
+const LOOKED_AT: u64 = 1000;
+
 /// Keys that are named, of those that were found.
 const NAMED: usize = 3;
 
 /// What stands against going from `before` to `planned`.
-pub(crate) fn check(nodes: &mut Nodes, before: Option<&Layout>, planned: &Layout) -> anyhow::Result<Option<String>> {
+pub(crate) fn check(
+    nodes: &mut Nodes,
+    before: Option<&Layout>,
+    planned: &Layout,
+    pace: &mut Pace,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<String>> {
     let Some(before) = before else { return Ok(None) };
     let turning: Vec<Turn> = before.namespaces().iter().filter_map(|namespace| turn(namespace, planned)).collect();
     if turning.is_empty() {
         return Ok(None);
     }
     let (mut found, mut names) = (0_u64, Vec::new());
+    let walk = KeyWalk::new(LOOKED_AT);
     let walk = match turning.iter().all(|turn| *turn == Turn::Fold) {
-        true => KeyWalk::new(1000).matching(&keys::pattern_of_moves(before)),
+        true => walk.matching(&keys::pattern_of_moves(before)),
         // That pattern is of the places which keys leave.
-        false => KeyWalk::new(1000),
+        false => {
+            walk.matching(&keys::pattern_of(before.namespaces().iter().filter(|one| turn(one, planned).is_some())))
+        }
     };
     for server in nodes.servers() {
         keyspace::each_page(server, &walk, &mut |server, _, page| {
-            for key in in_both(server, before, planned, page)? {
+            if interrupt.wanted() {
+                bail!("interrupted; nothing was changed");
+            }
+            // For SCAN, which looks at so many keys.
+            pace.spend(1 + LOOKED_AT / 20);
+            for key in in_both(server, before, planned, page, pace)? {
                 found += 1;
                 if names.len() < NAMED {
                     names.push(format!("\"{}\"", key.escape_ascii()));
@@ -43,8 +63,8 @@ pub(crate) fn check(nodes: &mut Nodes, before: Option<&Layout>, planned: &Layout
     if turning.contains(&Turn::Out) {
         return Ok((found > 0).then(|| {
             format!(
-                "{found} of the keys to be unfolded were written past keyfold, and hold two values: {names}. Clients see the one in \
-                 the bucket, and would see the other. `keyfold fold` first takes away what is the same in both; DEL the others on \
+                "{found} of the keys to be unfolded were written past keyfold, and hold two values: {names}. Clients see the folded \
+                 one, and would see the other. `keyfold fold` first takes away what is the same in both; DEL the others on \
                  the server itself, not through keyfold, to remove the one that they don't see"
             )
         }));
@@ -85,7 +105,7 @@ fn turn(namespace: &Namespace, planned: &Layout) -> Option<Turn> {
     }
 }
 
-/// Those of some keys that hold a value in their bucket as well. The plain key is asked for behind its bucket: a fold
+/// Those of some keys that hold a value in their folded place as well. The plain key is asked for behind its bucket: a fold
 /// that goes on beside this takes keys from the one to the other, in one step, since they were found as plain ones. An unfold takes
 /// them from the bucket before they are found.
 fn in_both(
@@ -93,27 +113,32 @@ fn in_both(
     before: &Layout,
     planned: &Layout,
     mut keys: Vec<Vec<u8>>,
+    pace: &mut Pace,
 ) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut commands = Commands::default();
     keys.retain(|key| {
-        let Some(bucket) = bucket_of(key, before, planned) else { return false };
-        commands.push(&[b"HEXISTS", &bucket.physical, &bucket.field]);
+        let Some(place) = other_place_of(key, before, planned) else { return false };
+        match place.kind.is_field() {
+            true => commands.push(&[b"HEXISTS", &place.physical, &place.field]),
+            false => commands.push(&[b"EXISTS", &place.physical]),
+        }
         commands.push(&[b"EXISTS", key]);
         true
     });
+    pace.spend(2 * keys.len() as u64);
     let replies = server.ask_all(&commands)?;
     let are_both = replies.chunks_exact(2).map(|pair| pair.iter().all(|reply| read_if(reply) == Some(true)));
     Ok(keys.into_iter().zip(are_both).filter(|(_, is_both)| *is_both).map(|(key, _)| key).collect())
 }
 
-/// The bucket of a plain key at which clients are to look first from now on.
-fn bucket_of(key: &[u8], before: &Layout, planned: &Layout) -> Option<Place> {
+/// The folded place of a plain key at which clients are to look first from now on, or were until now.
+fn other_place_of(key: &[u8], before: &Layout, planned: &Layout) -> Option<Place> {
     let turn = turn(before.namespace(before.namespace_of(key)?), planned)?;
-    let (bucket, own) = match (turn, before.locate(key)) {
+    let (place, own) = match (turn, before.locate(key)) {
         (Turn::Fold, Located::Moving(moving)) => (moving.new, moving.old),
         (Turn::Unfold, Located::Moving(moving)) => (moving.old, moving.new),
         (Turn::Out, Located::Placed(place)) => (Some(place), None),
         _ => return None,
     };
-    bucket.filter(|place| place.kind.is_bucket() && own.is_none())
+    place.filter(|place| place.kind.packing().is_none() && own.is_none() && place.physical.as_slice() != key)
 }

@@ -218,6 +218,11 @@ impl Plan {
         matches!(self.route, Route::Exec { .. })
     }
 
+    /// Whether the client takes its WATCH for ended by it, whatever becomes of it.
+    pub fn ends_watch(&self) -> bool {
+        matches!(self.route, Route::Exec { .. } | Route::AbortExec { .. } | Route::OnOwnLane(Id::Unwatch))
+    }
+
     /// Whether it may travel with other clients' requests, though it may take long.
     pub fn may_share(&self) -> bool {
         !self.route.needs_own_lane() && !self.patience.blocks()
@@ -560,7 +565,7 @@ impl Session {
         self.forget_lane(plan.lane);
         match &plan.route {
             // The client takes its transaction for ended.
-            Route::Exec { .. } | Route::AbortExec { .. } | Route::OnOwnLane(Id::Unwatch) => self.queue = None,
+            _ if plan.ends_watch() => self.queue = None,
             Route::Probe { .. } => self.apply(Effect::SpoilQueue),
             _ => {}
         }

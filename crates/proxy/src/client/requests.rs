@@ -369,10 +369,10 @@ pub(super) fn refuse(state: &mut State, plan: &Plan, args: &[&[u8]], reason: &st
     Start::Begun
 }
 
-/// Refuses a request where the server is well: what the client's own connection holds stays there, but a WATCH that an
-/// EXEC ends, whatever becomes of it.
+/// Refuses a request where the server is well: what the client's own connection holds stays there, but a WATCH that the
+/// request ends.
 pub(super) fn refuse_for_now(state: &mut State, plan: &mut Plan, args: &[&[u8]], reason: &str) -> Start {
-    if !plan.is_exec() || state.conversation.session().is_subscribed() {
+    if !plan.ends_watch() || state.conversation.session().is_subscribed() {
         plan.take_shared_lane();
     }
     refuse(state, plan, args, reason)

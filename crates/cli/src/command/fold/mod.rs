@@ -80,7 +80,8 @@ fn look_and_move(
     let limits = Limits { assumed: &config.flags.settings.assume, raise };
     let mut checks = checks::check(nodes, &look.planned.layout, &look.survey, limits)?;
     let now = before.as_ref().map(|stored| &stored.layout);
-    checks.obstacles.extend(both::check(nodes, now, &look.planned.layout)?);
+    let both = while_giving_way(|| both::check(nodes, now, &look.planned.layout, &mut pace.looking(), interrupt))?;
+    checks.obstacles.extend(both);
     propose(config, &look, &checks, out)?;
     check_no_plain_keys(nodes, before.as_ref(), &look.planned.layout)?;
     if config.flags.dry_run {
@@ -89,6 +90,9 @@ fn look_and_move(
     if !config.flags.yes && !question::ask("Go on?", interrupt, out)? {
         writeln!(out, "nothing was changed")?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if interrupt.wanted() {
+        bail!("interrupted; nothing was changed");
     }
     *is_begun = true;
     let raised = if raise { raise_limits(nodes, &look.planned.layout)? } else { Vec::new() };

@@ -104,6 +104,20 @@ fn unfolding_doesn_t_change_which_of_two_values_clients_see() {
     assert_eq!(said(&mut wire, "GET user:3"), seen);
 }
 
+/// The same of keys whose names alone are shorter.
+#[test]
+fn unfolding_short_names_doesn_t_change_which_of_two_values_clients_see() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut direct = stage.connect();
+    (0..100).for_each(|id| ok(&mut direct, &[b"SET", format!("document:{id}").as_bytes(), b"folded"]));
+    stage.fold("[[namespace]]\nkeys = \"document:{id:int}\"\n", &[]).assert_code(0);
+    ok(&mut direct, &[b"SET", b"document:3", b"past keyfold"]);
+    stage.unfold(&[]).assert_code(1).assert_says("hold two values: \"document:3\"");
+    assert_eq!(said(&mut direct, "DEL document:3"), ":1\\r\\n");
+    stage.unfold(&[]).assert_code(0);
+    assert_eq!(said(&mut direct, "GET document:3"), "$6\\r\\nfolded\\r\\n");
+}
+
 /// Keys that a fold takes from the one place to the other between two looks lie in one at any time.
 #[test]
 fn a_fold_that_goes_on_is_no_client_that_writes_past_keyfold() {
