@@ -1,6 +1,6 @@
 //! Keys that hold a value in both of their places, before the place changes that clients look at first.
 //!
-//! Clients see the value in the new place, and of settled ones that in the bucket; the other was written past keyfold. Where a
+//! Clients see the value in the new place, and of settled ones the folded one; the other was written past keyfold. Where a
 //! move turns round, or an unfold begins, the old place becomes the new one, and clients would see another value all at once.
 
 use anyhow::bail;
@@ -14,9 +14,6 @@ use keyfold_server::{Commands, Nodes, Server};
 
 use crate::layout::keys;
 
-/// Keys that a server looks at for one SCAN.
-const LOOKED_AT: u64 = 1000;
-
 /// Keys that are named, of those that were found.
 const NAMED: usize = 3;
 
@@ -29,53 +26,46 @@ pub(crate) fn check(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<String>> {
     let Some(before) = before else { return Ok(None) };
-    let turning: Vec<Turn> = before.namespaces().iter().filter_map(|namespace| turn(namespace, planned)).collect();
+    let turning: Vec<(&Namespace, Turn)> =
+        before.namespaces().iter().filter_map(|namespace| Some((namespace, turn(namespace, planned)?))).collect();
     if turning.is_empty() {
         return Ok(None);
     }
     let (mut found, mut names) = (0_u64, Vec::new());
-    let walk = KeyWalk::new(LOOKED_AT);
-    let walk = match turning.iter().all(|turn| *turn == Turn::Fold) {
-        true => walk.matching(&keys::pattern_of_moves(before)),
-        // That pattern is of the places which keys leave.
-        false => {
-            walk.matching(&keys::pattern_of(before.namespaces().iter().filter(|one| turn(one, planned).is_some())))
-        }
-    };
+    let walk = KeyWalk::new(1000).matching(&keys::pattern_of(turning.iter().map(|(namespace, _)| *namespace)));
     for server in nodes.servers() {
         keyspace::each_page(server, &walk, &mut |server, _, page| {
             if interrupt.wanted() {
                 bail!("interrupted; nothing was changed");
             }
-            // For SCAN, which looks at so many keys.
-            pace.spend(1 + LOOKED_AT / 20);
-            for key in in_both(server, before, planned, page, pace)? {
+            for key in in_both(server, before, planned, page)? {
                 found += 1;
                 if names.len() < NAMED {
                     names.push(format!("\"{}\"", key.escape_ascii()));
                 }
             }
+            pace.spend(1);
             Ok(())
         })?;
     }
+    if found == 0 {
+        return Ok(None);
+    }
     let names = names.join(", ");
     let begun = "of the keys to be taken back were written past keyfold while they were";
-    if turning.contains(&Turn::Out) {
-        return Ok((found > 0).then(|| {
-            format!(
-                "{found} of the keys to be unfolded were written past keyfold, and hold two values: {names}. Clients see the folded \
-                 one, and would see the other. `keyfold fold` first takes away what is the same in both; DEL the others on \
-                 the server itself, not through keyfold, to remove the one that they don't see"
-            )
-        }));
-    }
-    Ok((found > 0).then(|| match turning.contains(&Turn::Unfold) {
-        false => format!(
+    let turns = |wanted: Turn| turning.iter().any(|(_, turn)| *turn == wanted);
+    Ok(Some(match (turns(Turn::Out), turns(Turn::Unfold)) {
+        (true, _) => format!(
+            "{found} of the keys to be unfolded were written past keyfold, and hold two values: {names}. Clients see the folded \
+             one, and would see the other. `keyfold fold` first takes away what is the same in both; DEL the others on \
+             the server itself, not through keyfold, to remove the one that they don't see"
+        ),
+        (false, false) => format!(
             "{found} {begun} folded, and hold two \
              values: {names}. Clients see the one in the bucket, and would see the other. End the fold first: it takes away what \
              is the same in both. DEL the others on the server itself, not through keyfold, to remove that one"
         ),
-        true => format!(
+        (false, true) => format!(
             "{found} {begun} moved, and hold two values: {names}. Clients see the one in the new place, and would see the other. SET \
              them through keyfold, which leaves one, or end the move first"
         ),
@@ -113,7 +103,6 @@ fn in_both(
     before: &Layout,
     planned: &Layout,
     mut keys: Vec<Vec<u8>>,
-    pace: &mut Pace,
 ) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut commands = Commands::default();
     keys.retain(|key| {
@@ -125,7 +114,6 @@ fn in_both(
         commands.push(&[b"EXISTS", key]);
         true
     });
-    pace.spend(2 * keys.len() as u64);
     let replies = server.ask_all(&commands)?;
     let are_both = replies.chunks_exact(2).map(|pair| pair.iter().all(|reply| read_if(reply) == Some(true)));
     Ok(keys.into_iter().zip(are_both).filter(|(_, is_both)| *is_both).map(|(key, _)| key).collect())

@@ -30,6 +30,15 @@ impl Folded {
         let wire = Wire::connect(proxy.address()).unwrap();
         Some(Self { stage, proxy, direct, wire })
     }
+
+    /// An unfold is refused for a value that clients don't see, and carried out once it is gone; they see the same all the time.
+    fn refuses_to_unfold_until_it_is_gone(mut self, seen: &str) {
+        self.stage.unfold(&[]).assert_code(1).assert_says("hold two values: \"user:3\"");
+        assert_eq!(said(&mut self.wire, "GET user:3"), seen);
+        assert_eq!(said(&mut self.direct, "DEL user:3"), ":1\\r\\n");
+        self.stage.unfold(&[]).assert_code(0);
+        assert_eq!(said(&mut self.wire, "GET user:3"), seen);
+    }
 }
 
 #[test]
@@ -58,15 +67,11 @@ fn what_was_written_past_a_folded_namespace_is_fetched_by_the_next_fold() {
 
 #[test]
 fn taking_back_doesn_t_change_which_of_two_values_clients_see() {
-    let Some(Folded { stage, proxy: _proxy, mut direct, mut wire }) = Folded::new() else { return };
-    ok(&mut direct, &[b"SET", b"user:3", b"another value"]);
-    let seen = said(&mut wire, "GET user:3");
-    stage.fold(LAYOUT, &[]).assert_code(3);
-    stage.unfold(&[]).assert_code(1).assert_says("hold two values: \"user:3\"");
-    assert_eq!(said(&mut wire, "GET user:3"), seen);
-    assert_eq!(said(&mut direct, "DEL user:3"), ":1\\r\\n");
-    stage.unfold(&[]).assert_code(0);
-    assert_eq!(said(&mut wire, "GET user:3"), seen);
+    let Some(mut folded) = Folded::new() else { return };
+    ok(&mut folded.direct, &[b"SET", b"user:3", b"another value"]);
+    let seen = said(&mut folded.wire, "GET user:3");
+    folded.stage.fold(LAYOUT, &[]).assert_code(3);
+    folded.refuses_to_unfold_until_it_is_gone(&seen);
 }
 
 #[test]
@@ -92,16 +97,13 @@ fn folding_again_half_way_out_doesn_t_change_which_of_two_values_clients_see() {
 /// Clients would see the other one as soon as an unfold begins.
 #[test]
 fn unfolding_doesn_t_change_which_of_two_values_clients_see() {
-    let Some(Folded { stage, proxy: _proxy, mut direct, mut wire }) = Folded::new() else { return };
-    ok(&mut direct, &[b"SET", b"user:3", b"another value"]);
-    let seen = said(&mut wire, "GET user:3");
-    let layout = said(&mut direct, "GET keyfold:{home}:layout");
-    stage.unfold(&[]).assert_code(1).assert_says("hold two values: \"user:3\"");
-    assert_eq!(said(&mut wire, "GET user:3"), seen);
-    assert_eq!(said(&mut direct, "GET keyfold:{home}:layout"), layout);
-    assert_eq!(said(&mut direct, "DEL user:3"), ":1\\r\\n");
-    stage.unfold(&[]).assert_code(0);
-    assert_eq!(said(&mut wire, "GET user:3"), seen);
+    let Some(mut folded) = Folded::new() else { return };
+    ok(&mut folded.direct, &[b"SET", b"user:3", b"another value"]);
+    let seen = said(&mut folded.wire, "GET user:3");
+    let layout = said(&mut folded.direct, "GET keyfold:{home}:layout");
+    folded.stage.unfold(&[]).assert_code(1).assert_says("hold two values: \"user:3\"");
+    assert_eq!(said(&mut folded.direct, "GET keyfold:{home}:layout"), layout);
+    folded.refuses_to_unfold_until_it_is_gone(&seen);
 }
 
 /// The same of keys whose names alone are shorter.
