@@ -136,7 +136,8 @@ fn join(stored: &Layout, file: &LayoutFile) -> Merged {
         added.push(NamespaceIndex(namespaces.len()));
         namespaces.push(wanted.with_stem(stem, None));
     }
-    let differs = stored.epoch() == Epoch(0) || !added.is_empty() || !changed.is_empty() || stored.cache != file.cache;
+    let differs = stored.epoch() == Epoch(0) || !added.is_empty() || !changed.is_empty();
     let revision = if differs { stored.revision.next() } else { stored.revision };
-    Merged { layout: Layout::new(revision, generations, namespaces).with_cache(file.cache), added, changed, unchanged }
+    let layout = Layout::new(revision, generations, namespaces).with_cache_after(file.cache, stored);
+    Merged { layout, added, changed, unchanged }
 }
