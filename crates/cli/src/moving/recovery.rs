@@ -8,7 +8,7 @@ use keyfold_core::layout::{Layout, Move};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::restore;
 use keyfold_server::layout::stored::{self, Stored};
-use keyfold_server::layout::witnesses::{self, Witness};
+use keyfold_server::layout::witnesses;
 use keyfold_server::pace::Pace;
 use keyfold_server::{Nodes, Server, secrets};
 
@@ -55,8 +55,7 @@ pub(crate) fn resolve_all(nodes: &mut Nodes, given: Option<&Given>, check: KeyCh
 pub(crate) fn must_be_restored(nodes: &mut Nodes) -> anyhow::Result<bool> {
     if let Standing::InForce(layout) = stored::register(nodes.home())?.standing(secrets::given()) {
         // A failover may have set the home back.
-        let newest = witnesses::ask(nodes)?.iter().filter_map(Witness::newest).max();
-        return Ok(newest > Some(layout.epoch()));
+        return Ok(witnesses::doubt(&witnesses::ask(nodes)?, Some(&layout))?.is_some());
     }
     nodes.require_all()?;
     let mut evidence = Evidence::gather_all(nodes)?;

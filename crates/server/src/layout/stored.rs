@@ -26,8 +26,14 @@ pub fn register(server: &mut Server) -> anyhow::Result<Register> {
 
 /// Reads the server's layout. Leaves the connection in database 0.
 pub fn read(server: &mut Server) -> anyhow::Result<Option<Stored>> {
+    let register = register(server)?;
+    read_from(&register, server)
+}
+
+/// The same of a register that was read.
+pub(super) fn read_from(register: &Register, server: &mut Server) -> anyhow::Result<Option<Stored>> {
     let recover = format!("`keyfold layout recover {}` says what is there, and restores it", server.address());
-    let layout = match register(server)?.standing(secrets::given()) {
+    let layout = match register.standing(secrets::given()) {
         Standing::InForce(layout) | Standing::Half(layout) => layout,
         Standing::Lost(None) => return Ok(None),
         Standing::Lost(Some(why)) => bail!("the server's own layout can't be read: {why}; {recover}"),

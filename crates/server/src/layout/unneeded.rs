@@ -25,7 +25,7 @@ pub fn remove_dictionaries(server: &mut Server, layout: &Layout) -> anyhow::Resu
 /// is out of memory does so too.
 fn remove(server: &mut Server, layout: &Layout, is_useless: fn(&[u8], &Layout) -> bool) -> anyhow::Result<usize> {
     let register = stored::register(server)?;
-    let in_force = stored::read(server)?.map_or_else(Layout::default, |stored| stored.layout);
+    let in_force = stored::read_from(&register, server)?.map_or_else(Layout::default, |stored| stored.layout);
     let there: Vec<Vec<u8>> = server.ask(&[b"HKEYS", DICTIONARIES_KEY])?;
     let useless: Vec<&[u8]> = there.iter().map(Vec::as_slice).filter(|field| is_useless(field, layout)).collect();
     if in_force != *layout || useless.is_empty() {

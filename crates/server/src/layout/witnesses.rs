@@ -66,7 +66,7 @@ impl Witness {
     }
 
     /// The newest epoch that it knows of, in force or to come.
-    pub fn newest(&self) -> Option<Epoch> {
+    pub(super) fn newest(&self) -> Option<Epoch> {
         let held = self.held.as_deref()?;
         Changing::read(held).map(|changing| changing.to).or_else(|| epoch_of(held))
     }
