@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use keyfold_core::layout::Layout;
 use keyfold_report::number::plural;
 use keyfold_server::Nodes;
@@ -23,7 +23,6 @@ use crate::scan;
 
 /// Values are missing that no client could read either.
 const LEFT_OUT: u8 = 3;
-const NO_ROOM: &str = "can't keep the keys that were seen in a temporary file; TMPDIR says where these lie";
 /// Findings that are named.
 const LISTED: usize = 20;
 
@@ -80,12 +79,14 @@ fn write_all(
     let mut pace = Pace::new(config.flags.pace.max_ops);
     // A key that is moved from where the walk hasn't been to where it has is come by in another walk; one that goes the other
     // way twice.
-    let is_moving = |key: &[u8]| layout.namespace_of(key).is_some_and(|index| layout.namespace(index).is_moving());
+    let is_any_moving = layout.moving().next().is_some();
+    let is_moving =
+        |key: &[u8]| is_any_moving && layout.namespace_of(key).is_some_and(|index| layout.namespace(index).is_moving());
     let mut moving = Fingerprints::new();
     let mut write = |record: &Record, written: &mut Written| -> anyhow::Result<()> {
         if config.flags.allow_repeats
             || !is_moving(&record.key)
-            || moving.insert(digest::key(record.database, &record.key), 0).context(NO_ROOM)?
+            || moving.insert(digest::key(record.database, &record.key), 0)?
         {
             written.records += 1;
             writer.write(record)?;
@@ -100,7 +101,7 @@ fn write_all(
         }
         Ok(())
     })?;
-    if !around || layout.moving().next().is_none() {
+    if !around || !is_any_moving {
         return Ok(around);
     }
     let what = "looked through for keys that were moved meanwhile";

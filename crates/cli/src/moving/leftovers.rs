@@ -16,18 +16,16 @@ use keyfold_server::{Commands, Server, ServerTime, keyspace};
 pub(crate) fn retire_parts(server: &mut Server, moving: &Layout) -> anyhow::Result<()> {
     let is_part =
         |name: &[u8]| matches!(moving.read_physical(name), Physical::Part { .. }) && is_left_over(moving, name);
-    let context = Context::new(moving, server.version().info());
+    let (context, time) = (Context::new(moving, server.version().info()), ServerTime::ask(server)?);
     each_page(server, |server, names| {
-        let time = ServerTime::ask(server)?;
         let mut sweep = Sweep::of_part_names(names.iter().map(Vec::as_slice).filter(|name| is_part(name)));
         if server.version().is_cluster() {
             sweep = sweep.on_node();
         }
         let mut wire = Vec::new();
         while let Some(count) = sweep.next(&mut wire) {
-            server.send(&wire, count as u64)?;
+            let replies = server.exchange(&wire, count)?;
             wire.clear();
-            let replies = (0..count).map(|_| server.receive()).collect::<anyhow::Result<Vec<_>>>()?;
             // Nothing is written for which a number would have to be drawn.
             let mut nonces = || 0;
             let env = context.env(time.now_ms(), &mut nonces);

@@ -14,9 +14,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
+use anyhow::Context;
+
 const ENTRY: usize = 24;
 const ENTRIES_A_PAGE: usize = 170;
 const PAGE: usize = ENTRY * ENTRIES_A_PAGE;
+/// Why an entry can't be added.
+const NO_ROOM: &str = "can't keep what was seen in a temporary file; TMPDIR says where these lie";
 /// Pages that stay in memory: 64 MiB, some 1.4 million fingerprints.
 const PAGES_IN_MEMORY: usize = (64 << 20) / PAGE;
 
@@ -45,7 +49,11 @@ impl Fingerprints {
     }
 
     /// Adds a fingerprint with a number, which takes the place of one that it had; true where it is new.
-    pub(crate) fn insert(&mut self, fingerprint: u128, number: i64) -> io::Result<bool> {
+    pub(crate) fn insert(&mut self, fingerprint: u128, number: i64) -> anyhow::Result<bool> {
+        self.add(fingerprint, number).context(NO_ROOM)
+    }
+
+    fn add(&mut self, fingerprint: u128, number: i64) -> io::Result<bool> {
         // Zero is the mark of a free entry.
         let fingerprint = fingerprint.max(1);
         loop {

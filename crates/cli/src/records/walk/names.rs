@@ -2,7 +2,6 @@
 
 use std::mem;
 
-use anyhow::Context;
 use keyfold_core::admin;
 use keyfold_core::layout::Physical;
 use keyfold_core::resp::Reply;
@@ -70,8 +69,7 @@ impl RecordWalk<'_> {
     }
 
     fn is_new(&mut self, name: &[u8]) -> anyhow::Result<bool> {
-        let is_new = self.seen.insert(digest::name(name), 0);
-        is_new.context("can't keep the names that were seen in a temporary file; TMPDIR says where these lie")
+        self.seen.insert(digest::name(name), 0)
     }
 
     /// What a name of the server is to be asked; a key of its own, where it is one.
