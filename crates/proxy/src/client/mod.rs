@@ -278,9 +278,9 @@ impl Client {
         self.state.borrow().conversation.session().entry().note_waits_on(connection);
     }
 
-    /// Notes where something that it writes goes elsewhere than the map says.
-    pub(crate) fn note_led_ahead(&self, writes_ahead: bool) {
-        self.has_written_ahead.set(self.has_written_ahead.get() || writes_ahead);
+    /// Something that it writes goes elsewhere than the map says.
+    pub(crate) fn note_written_ahead(&self) {
+        self.has_written_ahead.set(true);
     }
 
     /// Whether something that it wrote went elsewhere than the map said.

@@ -98,6 +98,11 @@ impl Cluster {
         self.router.borrow().map().primary(slot)
     }
 
+    /// Where the node takes clients to which a connection goes; none before a single server.
+    pub(super) fn endpoint_of(node: Option<Node>, worker: &Worker) -> Option<Endpoint> {
+        node.zip(worker.cluster.get()).map(|(node, cluster)| cluster.endpoint(node))
+    }
+
     /// Where a node takes clients.
     pub(crate) fn endpoint(&self, node: Node) -> Endpoint {
         self.router.borrow().map().endpoint(node).clone()
@@ -394,7 +399,7 @@ impl Cluster {
             match order {
                 None => break,
                 Some(Order::Send(node, step)) => {
-                    step.whose.client.note_led_ahead(step.writes_ahead());
+                    note_written_ahead(&step);
                     self.send(node, step, worker);
                 }
                 Some(Order::Answer(whose, replies)) => self.hand_out(&whose, &replies, worker),
@@ -464,7 +469,7 @@ impl Cluster {
             }
             Alone::Send(node, step) => {
                 let client = Rc::clone(&step.whose.client);
-                client.note_led_ahead(step.writes_ahead());
+                note_written_ahead(&step);
                 let upstream: Rc<Upstream> = client.own_lane_at(node, step.whose.lane, worker);
                 let here = upstream.is_ready().then(|| upstream.waits_on(Some(self.endpoint(node)))).flatten();
                 client.note_waits_on(here);
@@ -479,5 +484,12 @@ impl Cluster {
     pub(super) fn give_back_alone(&self, node: Node, step: NodeStep, reason: &str, worker: &Rc<Worker>) {
         let alone = self.router.borrow_mut().give_back_alone(node, step, reason, self.now_ms());
         self.go_on_alone(alone, worker);
+    }
+}
+
+/// Notes with its client where a step writes at a node that doesn't have its slot yet.
+fn note_written_ahead(step: &NodeStep) {
+    if step.writes_ahead() {
+        step.whose.client.note_written_ahead();
     }
 }

@@ -146,8 +146,7 @@ impl Link {
             }
             link.confirm().await?;
             if let Some(number) = link.number {
-                let endpoint = node.zip(worker.cluster.get()).map(|(node, cluster)| cluster.endpoint(node));
-                worker.membership.note_opened(&(endpoint, number));
+                worker.membership.note_opened(&(Cluster::endpoint_of(node, worker), number));
             }
             if checked {
                 match worker.cluster.get() {

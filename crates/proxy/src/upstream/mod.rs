@@ -492,7 +492,7 @@ impl Upstream {
         let mut queue = self.queue.borrow_mut();
         // What its client waits for has moved here.
         if let (Some(owner), false) = (&queue.owner, queue.parked.is_empty()) {
-            let endpoint = self.node.zip(worker.cluster.get()).map(|(node, cluster)| cluster.endpoint(node));
+            let endpoint = Cluster::endpoint_of(self.node, worker);
             owner.note_waits_on(self.waits_on(endpoint));
         }
         queue.status = Status::Ready;
@@ -573,7 +573,7 @@ impl Upstream {
         // A replica may carry out what it will: nothing changes by it.
         let may_matter = !matches!(self.lane.get(), Lane::Replica { .. }) && pending.iter().any(is_clients);
         if let Some(number) = self.number.take().filter(|_| may_matter) {
-            let endpoint = self.node.zip(worker.cluster.get()).map(|(node, cluster)| cluster.endpoint(node));
+            let endpoint = Cluster::endpoint_of(self.node, worker);
             worker.membership.note_lost((endpoint, number));
         }
         let server = self.server(worker);

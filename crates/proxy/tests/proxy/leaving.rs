@@ -4,20 +4,27 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use keyfold_core::resp::write_command;
+use keyfold_proxy::Handle;
 use keyfold_testkit::Wire;
 
 use crate::stage::{address, call, commands, eventually, proxy_before, stage, start_server};
 
+/// All that a client is answered that says no more than this.
+fn told_half_closed(proxy: &Handle, asked: &[u8]) -> String {
+    let mut client = TcpStream::connect(address(proxy)).unwrap();
+    client.write_all(asked).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut told = String::new();
+    client.read_to_string(&mut told).unwrap();
+    told
+}
+
 #[test]
 fn a_half_closed_client_gets_its_answers() {
     let stage = stage();
-    let mut client = TcpStream::connect(address(&stage.proxy)).unwrap();
-    client.write_all(&commands(&["SET a 1", "INCR a", "GET a"])).unwrap();
-    client.write_all(b"*2\r\n$3\r\nGET\r\n$1").unwrap();
-    client.shutdown(Shutdown::Write).unwrap();
-    let mut answers = Vec::new();
-    client.read_to_end(&mut answers).unwrap();
-    assert_eq!(answers, b"+OK\r\n:2\r\n$1\r\n2\r\n");
+    let mut asked = commands(&["SET a 1", "INCR a", "GET a"]);
+    asked.extend(b"*2\r\n$3\r\nGET\r\n$1");
+    assert_eq!(told_half_closed(&stage.proxy, &asked), "+OK\r\n:2\r\n$1\r\n2\r\n");
 }
 
 /// Commands that take several round trips on a connection of the client's own are carried through.
@@ -33,25 +40,16 @@ fn a_half_closed_client_gets_the_answers_of_all_steps() {
     ] {
         for round in 0..20 {
             Wire::connect(address(&proxy)).unwrap().call(&[b"DEL", b"user:1", b"user:2"]).unwrap();
-            let mut client = TcpStream::connect(address(&proxy)).unwrap();
-            client.write_all(&commands(&asked)).unwrap();
-            client.shutdown(Shutdown::Write).unwrap();
-            let mut told = String::new();
-            client.read_to_string(&mut told).unwrap();
+            let told = told_half_closed(&proxy, &commands(&asked));
             assert!(told.ends_with(last), "{asked:?}, round {round}: {told}");
         }
     }
     for number in 0..20 {
         // A script that the server doesn't know yet is sent once more with its text.
-        let mut client = TcpStream::connect(address(&proxy)).unwrap();
         let mut asked = Vec::new();
         let text = format!("{script} + {number}");
         write_command(&mut asked, &[b"EVAL", text.as_bytes(), b"1", format!("user:{}", 10 + number).as_bytes()]);
-        client.write_all(&asked).unwrap();
-        client.shutdown(Shutdown::Write).unwrap();
-        let mut told = String::new();
-        client.read_to_string(&mut told).unwrap();
-        assert_eq!(told, format!(":{}\r\n", 1 + number));
+        assert_eq!(told_half_closed(&proxy, &asked), format!(":{}\r\n", 1 + number));
     }
 }
 
