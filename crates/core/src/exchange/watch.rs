@@ -145,56 +145,59 @@ mod tests {
         [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
     }
 
+    fn layout() -> crate::layout::Layout {
+        crate::layout::Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 10 }\n").unwrap()
+    }
+
+    /// What a WATCH at this time finds, where the key's field is told so.
+    fn watched(context: &Context<'_>, key: &[u8], reply: &[u8], now_ms: i64) -> Watched {
+        let nonces = &mut || 7;
+        let (env, mut wire, mut answer) = (context.env(now_ms, nonces), Vec::new(), Vec::new());
+        let mut watch = Watch::start(&[key], &env, &mut wire);
+        let io = &mut Io { wire: &mut wire, answer: &mut answer };
+        assert!(matches!(watch.handle_reply(b"+OK\r\n", &env, io), Step::More(1)));
+        let Step::Done(Effect::Watching(watched)) = watch.handle_reply(reply, &env, io) else {
+            panic!("it watches");
+        };
+        watched
+    }
+
+    /// A value that expires then, as a server tells it.
+    fn expiring(expires_at_ms: i64) -> Vec<u8> {
+        let mut stored = Vec::new();
+        Body::Raw(b"v").encode(Some(expires_at_ms), &mut stored);
+        bulk(&stored)
+    }
+
     #[test]
     fn what_had_expired_may_go_and_what_expires_since_may_not() {
-        let layout = crate::layout::Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 10 }\n");
-        let layout = layout.unwrap();
+        let layout = layout();
         let context = Context::without_data(&layout, ServerInfo::default());
         let nonces = &mut || 7;
-        let env = context.env(NOW_MS, nonces);
-        let (mut wire, mut answer) = (Vec::new(), Vec::new());
-        let io = &mut Io { wire: &mut wire, answer: &mut answer };
+        let (env, mut wire) = (context.env(NOW_MS, nonces), Vec::new());
         for (expires_at_ms, looked_at_ms, differs) in
             [(NOW_MS - 1, NOW_MS, false), (NOW_MS, NOW_MS + 1, true), (NOW_MS + 50, NOW_MS + 51, true)]
         {
-            let mut stored = Vec::new();
-            Body::Raw(b"v").encode(Some(expires_at_ms), &mut stored);
-            let mut watch = Watch::start(&[b"n:1"], &env, io.wire);
-            assert!(matches!(watch.handle_reply(b"+OK\r\n", &env, io), Step::More(1)));
-            let Step::Done(Effect::Watching(watched)) = watch.handle_reply(&bulk(&stored), &env, io) else {
-                panic!("it watches");
-            };
-            for reply in [bulk(&stored), b"$-1\r\n".to_vec()] {
+            let stored = expiring(expires_at_ms);
+            let watched = watched(&context, b"n:1", &stored, NOW_MS);
+            for reply in [stored, b"$-1\r\n".to_vec()] {
                 let mut now = Load::for_watch(&env, std::iter::once(&b"n:1"[..]));
-                assert_eq!(now.send(io.wire), 1);
-                assert!(matches!(now.handle_reply(&reply, &env, io.wire), Loading::Ready));
+                assert_eq!(now.send(&mut wire), 1);
+                assert!(matches!(now.handle_reply(&reply, &env, &mut wire), Loading::Ready));
                 assert_eq!(watched.differs_from(now.keys(), looked_at_ms), differs, "{expires_at_ms} {reply:?}");
             }
         }
     }
+
     #[test]
     fn what_had_expired_before_a_second_watch_breaks_nothing() {
-        let layout = crate::layout::Layout::parse_file("[[namespace]]\nkeys = 'n:{id:int}'\nbucket = { span = 10 }\n");
-        let layout = layout.unwrap();
+        let layout = layout();
         let context = Context::without_data(&layout, ServerInfo::default());
-        let watch = |key: &[u8], reply: &[u8], now_ms: i64| {
-            let nonces = &mut || 7;
-            let (env, mut wire, mut answer) = (context.env(now_ms, nonces), Vec::new(), Vec::new());
-            let mut watch = Watch::start(&[key], &env, &mut wire);
-            let io = &mut Io { wire: &mut wire, answer: &mut answer };
-            assert!(matches!(watch.handle_reply(b"+OK\r\n", &env, io), Step::More(1)));
-            let Step::Done(Effect::Watching(watched)) = watch.handle_reply(reply, &env, io) else {
-                panic!("it watches");
-            };
-            watched
-        };
         for (expires_at_ms, looked_at_ms, is_broken) in [(NOW_MS - 1, NOW_MS, false), (NOW_MS + 50, NOW_MS + 51, true)]
         {
-            let mut stored = Vec::new();
-            Body::Raw(b"v").encode(Some(expires_at_ms), &mut stored);
-            let mut watched = watch(b"n:1", b"$-1\r\n", NOW_MS - 1000);
-            watched.add(watch(b"n:2", &bulk(&stored), NOW_MS));
-            assert_eq!(watched.is_broken(&context.env(looked_at_ms, &mut || 7)), is_broken, "{expires_at_ms}");
+            let mut both = watched(&context, b"n:1", b"$-1\r\n", NOW_MS - 1000);
+            both.add(watched(&context, b"n:2", &expiring(expires_at_ms), NOW_MS));
+            assert_eq!(both.is_broken(&context.env(looked_at_ms, &mut || 7)), is_broken, "{expires_at_ms}");
         }
     }
 }
