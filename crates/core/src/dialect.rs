@@ -101,10 +101,14 @@ impl<'s> Dialect<'s> {
         self.server.is_since(what.redis, what.valkey)
     }
 
-    /// Whose form payloads have of hashes whose fields expire; none where the server has no such.
-    pub fn field_expiry_form(self) -> Option<FieldExpiryForm> {
-        let form = if self.is_valkey() { FieldExpiryForm::Valkey } else { FieldExpiryForm::Redis };
-        self.server_has(Since::HASH_FIELD_EXPIRY).then_some(form)
+    /// Whether the server behind has hashes whose fields expire.
+    pub fn has_field_expiry(self) -> bool {
+        self.server_has(Since::HASH_FIELD_EXPIRY)
+    }
+
+    /// Whose form payloads have of hashes whose fields expire. A server of before these were doesn't take it, and its own to come does.
+    pub fn field_expiry_form(self) -> FieldExpiryForm {
+        if self.is_valkey() { FieldExpiryForm::Valkey } else { FieldExpiryForm::Redis }
     }
 
     /// Whether what both vendors have goes by Valkey's form of it.

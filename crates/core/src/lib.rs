@@ -40,6 +40,7 @@
 //! | `named` | enums whose every variant has a name |
 //! | [`notify`] | keyspace notifications of folded keys, as a plain server publishes them |
 //! | [`number`] | numbers in arguments and values, as strictly as the server reads them |
+//! | [`payload`] | a value as DUMP gives it, and RESTORE takes it |
 //! | [`placement`] | the rules that give keys their places |
 //! | [`record`] | how a key, its value and its expiry lie in a server |
 //! | `redaction` | what of a request is shown to nobody |
@@ -90,6 +91,7 @@ pub mod mover;
 mod named;
 pub mod notify;
 pub mod number;
+pub mod payload;
 pub mod placement;
 pub mod record;
 mod redaction;

@@ -23,7 +23,6 @@ named! {
         UnknownName = "unknown-name",
         Hashtable = "hashtable",
         WrongNode = "wrong-node",
-        ExpiringFields = "expiring-fields",
     }
 }
 
@@ -43,9 +42,6 @@ impl FindingKind {
             Self::UnknownName => "a reserved name that this layout doesn't write",
             Self::WrongNode => {
                 "a key on a node that doesn't have its slot: no client finds it; delete it there, or reshard anew"
-            }
-            Self::ExpiringFields => {
-                "a folded hash whose fields expire, which no payload of this server can say; HPERSIST them, or export through a newer server"
             }
             Self::Hashtable => "the bucket is a hashtable and saves nothing; it stays one until it is written anew",
         }

@@ -5,7 +5,6 @@
 
 use crate::collection::{Collection, CollectionKind, Field, MOST_MEMBERS};
 use crate::command;
-use crate::dialect::Since;
 use crate::exchange::batch::Commands;
 use crate::exchange::key::Found;
 use crate::exchange::reply_kind::Refusal;
@@ -43,7 +42,7 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn of(env: &Env<'_>) -> Self {
-        let has_field_expiry = env.dialect().server_has(Since::HASH_FIELD_EXPIRY);
+        let has_field_expiry = env.dialect().has_field_expiry();
         Self { has_pexpiretime: env.server.major() >= 7, has_field_expiry, most: MOST_MEMBERS }
     }
 
@@ -160,7 +159,7 @@ pub(super) fn write(
         Collection::Hash(hash) => hash.iter().any(|(_, field)| field.expires_at_ms.is_some()),
         Collection::Set(_) => false,
     };
-    if expiring && !env.dialect().server_has(Since::HASH_FIELD_EXPIRY) {
+    if expiring && !env.dialect().has_field_expiry() {
         return Err(failure(name, "its fields expire, which this server can't do in a hash of its own"));
     }
     writes.write(&[b"UNLINK", name]);

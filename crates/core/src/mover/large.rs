@@ -15,7 +15,6 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::collection::CollectionKind;
 use crate::collection::parts::{Header, Remainder};
-use crate::dialect::Since;
 use crate::exchange::{Env, Script, send_drain, send_fill};
 use crate::layout::{Layout, Located, Place};
 use crate::placement::name::PartName;
@@ -259,7 +258,7 @@ impl Large {
                 &to_bucket,
                 &to_owner,
                 self.kind.name().as_bytes(),
-                flag(env.dialect().server_has(Since::HASH_FIELD_EXPIRY)),
+                flag(env.dialect().has_field_expiry()),
                 flag(env.server.major() >= 7),
                 &from_field,
                 &from_nonce,

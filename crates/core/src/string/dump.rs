@@ -1,7 +1,8 @@
 //! Values as the server writes them to files: DUMP and RESTORE. Redis 7.0 cluster.c.
 //!
 //! The payload (LZF, a version, a CRC-64) is the server's own. It is made, and read back, by the server, on
-//! the scratch key.
+//! the scratch key. Without it go a set or hash whose payload is as plain as those that keyfold makes itself, and DUMP of a hash whose
+//! fields expire where the server has no such fields: keyfold takes that payload, and so does the server's successor.
 //!
 //! When fields of a hash expire can be asked only by their names. So a payload that may tell of that is restored twice: the
 //! first time to learn the names.
@@ -12,7 +13,7 @@ use std::mem;
 use super::space::SCRATCH;
 use super::{Call, Entry, Flow, Halt, Held, HelpRequest, Reply, Space, Unread, WhyUnread, not_on_type};
 use crate::collection::{Collection, Field, Hash, Set};
-use crate::dialect::{Dialect, Since};
+use crate::dialect::Dialect;
 use crate::notify::Event;
 use crate::resp::Answer;
 use crate::resp::word::is_word;
@@ -31,7 +32,13 @@ pub(super) fn dump(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
     let mut commands = match space.held(key) {
         Held::Other(kind) => return Err(not_on_type("DUMP", kind)),
         Held::Unread(Unread { why: WhyUnread::Large, collection: Some(_), .. }) => return Err(Halt::Large),
-        Held::Collection(held) => making(&held.collection, call.dialect)?,
+        Held::Collection(held) => match making(&held.collection, call.dialect) {
+            Some(commands) => commands,
+            None => {
+                answer.bulk(&held.collection.payload(call.dialect.field_expiry_form()));
+                return Ok(());
+            }
+        },
         _ => match space.string(key)? {
             Some(entry) => vec![command(b"SET", &[&entry.value])],
             None => {
@@ -53,35 +60,36 @@ pub(super) fn dump(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
     Ok(())
 }
 
-/// The commands that make a collection on the scratch key.
-fn making(collection: &Collection, dialect: Dialect<'_>) -> Result<Vec<Command>, Halt> {
+/// The commands that make a collection on the scratch key; none where fields expire and the server has no such.
+fn making(collection: &Collection, dialect: Dialect<'_>) -> Option<Vec<Command>> {
     match collection {
-        Collection::Set(set) => Ok(in_chunks(b"SADD", &[], &set.iter().collect::<Vec<_>>())),
+        Collection::Set(set) => Some(in_chunks(b"SADD", &[], &set.iter().collect::<Vec<_>>())),
         Collection::Hash(hash) => {
             let texts: Vec<&[u8]> = hash.iter().flat_map(|(name, field)| [name, &field.value[..]]).collect();
             let mut commands = in_chunks(b"HSET", &[], &texts);
-            commands.extend(expiring(hash, dialect)?);
-            Ok(commands)
+            let expiring = expiring(hash);
+            if !expiring.is_empty() && !dialect.has_field_expiry() {
+                return None;
+            }
+            commands.extend(expiring);
+            Some(commands)
         }
     }
 }
 
 /// The commands that say when fields expire, those first that expire first.
-fn expiring(hash: &Hash, dialect: Dialect<'_>) -> Result<Vec<Command>, Halt> {
+fn expiring(hash: &Hash) -> Vec<Command> {
     let mut names: BTreeMap<i64, Vec<&[u8]>> = BTreeMap::new();
     for (name, field) in hash.iter() {
         if let Some(at_ms) = field.expires_at_ms {
             names.entry(at_ms).or_default().push(name);
         }
     }
-    if !names.is_empty() && !dialect.server_has(Since::HASH_FIELD_EXPIRY) {
-        return Err("ERR keyfold: the server has no payload for a hash with fields that expire".into());
-    }
     let expire = |(at_ms, names): (i64, Vec<&[u8]>)| {
         let mut at = itoa::Buffer::new();
         of_fields(b"HPEXPIREAT", &[at.format(at_ms).as_bytes()], &names)
     };
-    Ok(names.into_iter().flat_map(expire).collect())
+    names.into_iter().flat_map(expire).collect()
 }
 
 /// The same command on the scratch key for a thousand texts, and for the next thousand.
@@ -131,10 +139,16 @@ pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
     if ttl < 0 {
         return Err("ERR Invalid TTL value, must be >= 0".into());
     }
-    let Some(replies) = space.help() else {
-        return ask(asking(call.args[3]));
+    let value = match Collection::of_payload(call.args[3]) {
+        Some(collection) => match collection.living(space.now_ms()) {
+            Some(living) => Restored::Collection(living),
+            None => Restored::Nothing,
+        },
+        None => match space.help() {
+            Some(replies) => restored(replies, call.args[3])?,
+            None => return ask(asking(call.args[3])),
+        },
     };
-    let value = restored(replies, call.args[3])?;
     let expires_at_ms = match ttl {
         0 => None,
         at if options.absolute => Some(at),
@@ -310,6 +324,8 @@ fn check(holds: bool, error: &str) -> Flow {
 mod tests {
     use super::super::tests::now_is;
     use super::*;
+    use crate::collection::FieldExpiryForm;
+    use crate::resp::Protocol;
 
     fn bytes(text: &str) -> Reply {
         Reply::Bytes(text.as_bytes().to_vec())
@@ -374,16 +390,39 @@ mod tests {
     #[test]
     fn fields_expire_in_a_payload_where_the_server_lets_them() {
         for (server, version) in [("redis", "7.2.0"), ("valkey", "8.1.1")] {
+            // It has none, and keyfold takes its own all the same.
             let mut keys = now_is(1000).behind(server, version, true);
             keys.hash("k", hash());
-            let refused = "-ERR keyfold: the server has no payload for a hash with fields that expire\r\n";
-            assert_eq!(keys.run(&["DUMP", "k"]), refused);
+            let form = if server == "valkey" { FieldExpiryForm::Valkey } else { FieldExpiryForm::Redis };
+            let payload = Collection::Hash(hash()).payload(form);
+            let dumped = [format!("${}\r\n", payload.len()).as_bytes(), &payload, b"\r\n"].concat();
+            assert_eq!(keys.run_bytes(Protocol::Resp2, &[b"DUMP", b"k"]), dumped);
+            assert_eq!(keys.run_bytes(Protocol::Resp2, &[b"RESTORE", b"again", b"0", &payload]), b"+OK\r\n");
+            assert_eq!(
+                keys.run(&["HPEXPIRETIME", "again", "FIELDS", "3", "a", "b", "c"]),
+                "*3\r\n:-1\r\n:9000\r\n:5000\r\n"
+            );
         }
         let mut keys = now_is(1000).behind("valkey", "9.0.0", true);
         keys.hash("k", hash());
         let commands =
             ["HSET a v b v c v d v", "HPEXPIREAT 5000 FIELDS 1 c", "HPEXPIREAT 9000 FIELDS 2 b d", "DUMP", "DEL"];
         assert_eq!(shown(&keys.ask(&["DUMP", "k"])), commands);
+    }
+
+    #[test]
+    fn what_is_as_plain_as_it_gets_is_restored_without_a_server() {
+        let mut keys = now_is(6000).behind("redis", "8.0.6", true);
+        let payload = Collection::Hash(hash()).payload(FieldExpiryForm::Valkey);
+        assert_eq!(keys.run_bytes(Protocol::Resp2, &[b"RESTORE", b"k", b"500", &payload]), b"+OK\r\n");
+        assert_eq!(keys.run(&["HMGET", "k", "a", "b", "c"]), "*3\r\n$1\r\nv\r\n$1\r\nv\r\n$-1\r\n");
+        assert_eq!(keys.run(&["PTTL", "k"]), ":500\r\n");
+        // All of its fields have expired, and there is none with that name then.
+        let gone: Hash =
+            [(b"f".to_vec(), Field { value: b"v".to_vec(), expires_at_ms: Some(5999) })].into_iter().collect();
+        let payload = Collection::Hash(gone).payload(FieldExpiryForm::Redis);
+        assert_eq!(keys.run_bytes(Protocol::Resp2, &[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]), b"+OK\r\n");
+        assert_eq!(keys.run(&["EXISTS", "k"]), ":0\r\n");
     }
 
     #[test]

@@ -77,28 +77,32 @@ impl Fixture {
 
     /// The reply in this protocol.
     pub(crate) fn run_in(&mut self, protocol: Protocol, args: &[&str]) -> String {
+        String::from_utf8(self.run_bytes(protocol, &of_texts(args))).unwrap()
+    }
+
+    /// The same of bytes.
+    pub(crate) fn run_bytes(&mut self, protocol: Protocol, args: &[&[u8]]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut answer = Answer::new(&mut out, protocol);
         let flow = self.flow(args, &mut answer);
         finish(flow, &mut answer).unwrap();
-        String::from_utf8(out).unwrap()
+        out
     }
 
     /// What the command asks the server.
     pub(crate) fn ask(&mut self, args: &[&str]) -> HelpRequest {
         let mut out = Vec::new();
-        match self.flow(args, &mut Answer::new(&mut out, Protocol::Resp2)) {
+        match self.flow(&of_texts(args), &mut Answer::new(&mut out, Protocol::Resp2)) {
             Err(Halt::Ask(ask)) => ask,
             other => panic!("no ask: {other:?}"),
         }
     }
 
-    fn flow(&mut self, args: &[&str], answer: &mut Answer<'_>) -> Result<(), Halt> {
-        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-        let command = table().resolve(&args).unwrap();
+    fn flow(&mut self, args: &[&[u8]], answer: &mut Answer<'_>) -> Result<(), Halt> {
+        let command = table().resolve(args).unwrap();
         let run = command.run.or(command.members).unwrap();
         let dialect = Dialect::new(&self.server, self.newest_commands);
-        run(&Call { args: &args, dialect }, &mut self.space, answer)
+        run(&Call { args, dialect }, &mut self.space, answer)
     }
 
     /// Notes from now on what happens to keys.
@@ -116,6 +120,10 @@ impl Fixture {
     pub(crate) fn changed(&self) -> Vec<String> {
         self.space.changes().map(|(key, _)| String::from_utf8(key.to_vec()).unwrap()).collect()
     }
+}
+
+fn of_texts<'t>(args: &[&'t str]) -> Vec<&'t [u8]> {
+    args.iter().map(|arg| arg.as_bytes()).collect()
 }
 
 #[test]
