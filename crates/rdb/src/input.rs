@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use crc::{CRC_64_REDIS, Crc, Digest, Table};
 
 use crate::error::DumpError;
+use crate::text::KEPT_BYTES;
 
 static CRC: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
@@ -21,13 +22,26 @@ pub(crate) struct Input<R> {
     summed: usize,
     /// Bytes of buffers before this one.
     before: u64,
+    /// So much of a text is kept.
+    pub(crate) kept: usize,
     digest: Digest<'static, u64, Table<16>>,
+}
+
+impl<'b> Input<&'b [u8]> {
+    /// Of one value, each of whose texts is kept whole.
+    pub(crate) fn of_value(bytes: &'b [u8]) -> Self {
+        Self::with_buffer(bytes, bytes.len().clamp(1, BUFFER_BYTES), usize::MAX)
+    }
 }
 
 impl<R: Read> Input<R> {
     pub(crate) fn new(reader: R) -> Self {
-        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Self { reader, buffer, taken: 0, filled: 0, summed: 0, before: 0, digest: CRC.digest() }
+        Self::with_buffer(reader, BUFFER_BYTES, KEPT_BYTES)
+    }
+
+    fn with_buffer(reader: R, bytes: usize, kept: usize) -> Self {
+        let buffer = vec![0; bytes].into_boxed_slice();
+        Self { reader, buffer, taken: 0, filled: 0, summed: 0, before: 0, kept, digest: CRC.digest() }
     }
 
     /// How many bytes have been taken.

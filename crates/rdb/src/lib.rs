@@ -13,6 +13,7 @@
 //! | `part` | one member, field, value or score |
 //! | `text` | lengths, and strings in their encodings |
 //! | `input` | bytes, counted and summed up |
+//! | `payload` | a value as DUMP gives it, for any server |
 //! | `usage` | what a server takes for a value |
 //! | `error` | why a dump can't be read on |
 //!
@@ -27,6 +28,7 @@ mod error;
 mod input;
 mod packed;
 mod part;
+mod payload;
 mod text;
 mod usage;
 mod value;
@@ -34,6 +36,7 @@ mod value;
 pub use dump::{Dump, EvictsBy, Head, Key, Record};
 pub use error::DumpError;
 pub use part::Part;
+pub use payload::portable;
 pub use text::{KEPT_BYTES, Text};
 pub use usage::Usage;
 pub use value::{Collection, Element, Form, Kind, Value};

@@ -88,9 +88,9 @@ impl<R: Read> Input<R> {
         })
     }
 
-    /// A string, kept up to [`KEPT_BYTES`].
+    /// A string, kept as far as those of this input are.
     pub(crate) fn text(&mut self) -> Result<Text, DumpError> {
-        self.text_up_to(KEPT_BYTES)
+        self.text_up_to(self.kept)
     }
 
     /// A string, kept up to so many bytes; an integer is kept whole.

@@ -77,29 +77,33 @@ pub struct Element<'b> {
     pub name: Part<'b>,
     /// The value or score.
     pub value: Option<Part<'b>>,
+    /// When a hash's field expires, in milliseconds since 1970.
+    pub expires_at_ms: Option<i64>,
 }
 
 /// Who is told of elements.
 pub(crate) type Each<'e> = &'e mut dyn FnMut(Element<'_>);
 
-/// The numbers of types (`rdb.h`), as far as Redis 6.2 and later write them.
-mod number {
-    pub(super) const STRING: u8 = 0;
+/// The numbers of types (`rdb.h`), as far as Redis 6.2 and later write or read them.
+pub(crate) mod number {
+    pub(crate) const STRING: u8 = 0;
+    /// None writes it since Redis 3.2, and each reads it.
+    pub(crate) const LIST: u8 = 1;
     pub(super) const SET: u8 = 2;
     pub(super) const HASH: u8 = 4;
-    pub(super) const SORTED_SET: u8 = 5;
+    pub(crate) const SORTED_SET: u8 = 5;
     pub(super) const MODULE: u8 = 7;
     pub(super) const SET_INTSET: u8 = 11;
     pub(super) const SORTED_SET_ZIPLIST: u8 = 12;
     pub(super) const HASH_ZIPLIST: u8 = 13;
     pub(super) const LIST_ZIPLISTS: u8 = 14;
-    pub(super) const STREAM: u8 = 15;
+    pub(crate) const STREAM: u8 = 15;
     pub(super) const HASH_LISTPACK: u8 = 16;
     pub(super) const SORTED_SET_LISTPACK: u8 = 17;
     pub(super) const LIST_LISTPACKS: u8 = 18;
-    pub(super) const STREAM_2: u8 = 19;
+    pub(crate) const STREAM_2: u8 = 19;
     pub(super) const SET_LISTPACK: u8 = 20;
-    pub(super) const STREAM_3: u8 = 21;
+    pub(crate) const STREAM_3: u8 = 21;
     /// Valkey's from 9.0 on; Redis had another by this number before 7.4 was released.
     pub(super) const HASH_WITH_EXPIRIES: u8 = 22;
     pub(super) const HASH_METADATA: u8 = 24;
@@ -116,7 +120,7 @@ mod module {
     pub(super) const STRING: u64 = 5;
 }
 
-const TIME_BYTES: u64 = 8;
+pub(crate) const TIME_BYTES: u64 = 8;
 const STREAM_ID_BYTES: u64 = 16;
 /// A piece of a list that is one long string.
 const PLAIN_PIECE: u64 = 1;
@@ -131,28 +135,32 @@ impl<R: Read> Input<R> {
         each: Each<'_>,
     ) -> Result<Value, DumpError> {
         use Form::{Intset, Listpack, Ziplist};
-        use Kind::{Hash, Set, SortedSet};
+        use Kind::{Hash, List, Set, SortedSet};
         let collection = match number {
             number::STRING => return Ok(Value::String(self.text_up_to(kept)?)),
-            number::SET => self.table(Set, each, |input| Ok((input.text()?, None)))?,
-            number::HASH => self.table(Hash, each, |input| Ok((input.text()?, Some(input.text()?))))?,
+            number::LIST => self.table(List, each, |input| Ok((input.text()?, None, None)))?,
+            number::SET => self.table(Set, each, |input| Ok((input.text()?, None, None)))?,
+            number::HASH => self.table(Hash, each, |input| Ok((input.text()?, Some(input.text()?), None)))?,
             number::HASH_WITH_EXPIRIES if is_valkey => self.table(Hash, each, |input| {
-                let element = (input.text()?, Some(input.text()?));
-                input.skip(TIME_BYTES)?;
-                Ok(element)
+                let (name, value) = (input.text()?, input.text()?);
+                let at_ms = i64::from_le_bytes(input.array()?);
+                Ok((name, Some(value), (at_ms >= 0).then_some(at_ms)))
             })?,
             number::HASH_METADATA => {
-                // The earliest expiry; then those of fields, as far as they are behind it.
-                self.skip(TIME_BYTES)?;
+                // The earliest expiry; then those of fields, by one more than they are behind it.
+                let first = i64::from_le_bytes(self.array()?);
                 self.table(Hash, each, |input| {
-                    input.length()?;
-                    Ok((input.text()?, Some(input.text()?)))
+                    let expires_at_ms = match input.length()? {
+                        0 => None,
+                        later => Some(first.saturating_add_unsigned(later - 1)),
+                    };
+                    Ok((input.text()?, Some(input.text()?), expires_at_ms))
                 })?
             }
             number::SORTED_SET => self.table(SortedSet, each, |input| {
                 let member = input.text()?;
                 let score = f64::from_le_bytes(input.array()?).to_string().into_bytes();
-                Ok((member, Some(Text { len: score.len() as u64, head: score })))
+                Ok((member, Some(Text { len: score.len() as u64, head: score }), None))
             })?,
             number::SET_INTSET => self.packed(Set, Intset, 1, each)?,
             number::SET_LISTPACK => self.packed(Set, Listpack, 1, each)?,
@@ -166,9 +174,9 @@ impl<R: Read> Input<R> {
             number::SORTED_SET_ZIPLIST => self.packed(SortedSet, Ziplist, 2, each)?,
             number::LIST_ZIPLISTS => self.list(Ziplist, false, each)?,
             number::LIST_LISTPACKS => self.list(Listpack, true, each)?,
-            number::STREAM => self.stream(1)?,
-            number::STREAM_2 => self.stream(2)?,
-            number::STREAM_3 => self.stream(3)?,
+            number::STREAM => self.stream(1, &mut Vec::new())?,
+            number::STREAM_2 => self.stream(2, &mut Vec::new())?,
+            number::STREAM_3 => self.stream(3, &mut Vec::new())?,
             number::MODULE => {
                 let from = self.at();
                 self.length()?;
@@ -199,13 +207,13 @@ impl<R: Read> Input<R> {
         &mut self,
         kind: Kind,
         each: Each<'_>,
-        read: impl Fn(&mut Self) -> Result<(Text, Option<Text>), DumpError>,
+        read: impl Fn(&mut Self) -> Result<(Text, Option<Text>, Option<i64>), DumpError>,
     ) -> Result<Collection, DumpError> {
         let form = Form::Table;
         let elements = self.length()?;
         for _ in 0..elements {
-            let (name, value) = read(self)?;
-            each(Element { kind, form, name: Part::of(&name), value: value.as_ref().map(Part::of) });
+            let (name, value, expires_at_ms) = read(self)?;
+            each(Element { kind, form, name: Part::of(&name), value: value.as_ref().map(Part::of), expires_at_ms });
         }
         Ok(Collection { kind, form, elements, packed_bytes: 0, pieces: 0 })
     }
@@ -230,8 +238,13 @@ impl<R: Read> Input<R> {
             if width > 1 && value.is_none() || width > 2 && expiry.is_none() {
                 return Err(self.damaged("a packed value whose last element is cut off"));
             }
+            let expires_at_ms = match expiry {
+                Some(Part::Integer(at_ms)) => (at_ms > 0).then_some(at_ms),
+                Some(Part::Bytes { .. }) => return Err(self.damaged("a time that is no number")),
+                None => None,
+            };
             elements += 1;
-            each(Element { kind, form, name, value });
+            each(Element { kind, form, name, value, expires_at_ms });
         }
         if list.is_damaged() { Err(self.damaged("a packed value that can't be read")) } else { Ok(elements) }
     }
@@ -243,7 +256,8 @@ impl<R: Read> Input<R> {
         for _ in 0..pieces {
             if has_containers && self.length()? == PLAIN_PIECE {
                 let text = self.text()?;
-                each(Element { kind, form: Form::Pieces, name: Part::of(&text), value: None });
+                let (form, name) = (Form::Pieces, Part::of(&text));
+                each(Element { kind, form, name, value: None, expires_at_ms: None });
                 list.packed_bytes += text.len;
                 list.elements += 1;
             } else {
@@ -257,7 +271,8 @@ impl<R: Read> Input<R> {
         Ok(list)
     }
 
-    fn stream(&mut self, version: u8) -> Result<Collection, DumpError> {
+    /// A stream, and where the times lie that only the third version has: when a consumer last got something.
+    pub(crate) fn stream(&mut self, version: u8, active_times: &mut Vec<u64>) -> Result<Collection, DumpError> {
         let pieces = self.length()?;
         let mut packed_bytes = 0;
         for _ in 0..pieces {
@@ -280,7 +295,11 @@ impl<R: Read> Input<R> {
             }
             for _ in 0..self.length()? {
                 self.skip_text()?;
-                self.skip(if version > 2 { 2 * TIME_BYTES } else { TIME_BYTES })?;
+                self.skip(TIME_BYTES)?;
+                if version > 2 {
+                    active_times.push(self.at());
+                    self.skip(TIME_BYTES)?;
+                }
                 let pending = self.length()?;
                 for _ in 0..pending {
                     self.skip(STREAM_ID_BYTES)?;

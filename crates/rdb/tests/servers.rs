@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use keyfold_core::collection::FieldExpiryForm;
 use keyfold_core::memory::{Allocator, Family, Model, Server as Which};
-use keyfold_rdb::{Collection, Dump, DumpError, Form, Kind, Record, Usage, Value};
+use keyfold_rdb::{Collection, Dump, DumpError, Form, Kind, Record, Usage, Value, portable};
 use keyfold_testkit::reply::Value as Reply;
 use keyfold_testkit::servers::each;
 use keyfold_testkit::{Binary, Flavor, Server, Wire, found};
@@ -69,12 +70,7 @@ fn fill(wire: &mut Wire, binary: &Binary) {
     }
     ok(wire, &["XGROUP", "CREATE", "stream", "group", "0"]);
     ok(wire, &["XREADGROUP", "GROUP", "group", "someone", "COUNT", "5", "STREAMS", "stream", ">"]);
-    let (major, minor) = (binary.version().major, binary.version().minor);
-    let fields_expire = match binary.flavor() {
-        Flavor::Redis => (major, minor) >= (7, 4),
-        Flavor::Valkey => major >= 9,
-    };
-    if fields_expire {
+    if fields_expire(binary) {
         for key in ["hash:packed", "hash:table"] {
             ok(wire, &["COPY", key, &format!("{key}:expiring")]);
             let field = ask(wire, &["HRANDFIELD", key]);
@@ -82,7 +78,7 @@ fn fill(wire: &mut Wire, binary: &Binary) {
             ok(wire, &["HPEXPIREAT", &format!("{key}:expiring"), &EXPIRES_AT_MS.to_string(), "FIELDS", "1", &field]);
         }
     }
-    if major >= 7 {
+    if binary.version().major >= 7 {
         ok(wire, &["FUNCTION", "LOAD", "#!lua name=some\nredis.register_function('f', function() return 1 end)"]);
     }
     ok(wire, &["SELECT", "3"]);
@@ -235,5 +231,111 @@ fn a_dump_that_was_changed_or_cut_off_is_said_to_be() {
         let mut changed = bytes.clone();
         changed[at] ^= 0x41;
         assert!(try_it(&changed).is_err(), "byte {at}");
+    }
+}
+
+/// The elements of a key, in an order that doesn't depend on how it is stored; and when fields of a hash expire.
+fn elements(wire: &mut Wire, name: &str, fields_expire: bool) -> Vec<Reply> {
+    let kind = String::from_utf8(ask(wire, &["TYPE", name]).bytes().unwrap().to_vec()).unwrap();
+    let mut texts = |args: &[&str]| -> Vec<Reply> { ask(wire, args).elements().unwrap().to_vec() };
+    let mut found = match kind.as_str() {
+        "list" => return texts(&["LRANGE", name, "0", "-1"]),
+        "zset" => {
+            // Servers write the same score in different digits.
+            let number = |score: &Reply| String::from_utf8_lossy(score.bytes().unwrap()).parse::<f64>().unwrap();
+            let found = texts(&["ZRANGE", name, "0", "-1", "WITHSCORES"]);
+            let pair = |pair: &[Reply]| [pair[0].clone(), Reply::Integer(number(&pair[1]).to_bits().cast_signed())];
+            return found.chunks(2).flat_map(pair).collect();
+        }
+        "stream" => return [texts(&["XRANGE", name, "-", "+"]), texts(&["XPENDING", name, "group"])].concat(),
+        "set" => texts(&["SMEMBERS", name]),
+        "hash" => texts(&["HGETALL", name]),
+        _ => return vec![ask(wire, &["GET", name])],
+    };
+    if kind == "hash" && fields_expire {
+        let names: Vec<String> =
+            found.iter().step_by(2).map(|name| String::from_utf8(name.bytes().unwrap().to_vec()).unwrap()).collect();
+        let count = names.len().to_string();
+        let args =
+            [&["HPEXPIRETIME", name, "FIELDS", &count][..], &names.iter().map(String::as_str).collect::<Vec<_>>()];
+        let times = texts(&args.concat());
+        found = found.chunks(2).zip(times).map(|(pair, time)| Reply::Array([pair, &[time]].concat())).collect();
+    } else if kind == "hash" {
+        found = found.chunks(2).map(|pair| Reply::Array(pair.to_vec())).collect();
+    }
+    found.sort_by_key(|reply| format!("{reply:?}"));
+    found
+}
+
+fn fields_expire(binary: &Binary) -> bool {
+    let (major, minor) = (binary.version().major, binary.version().minor);
+    match binary.flavor() {
+        Flavor::Redis => (major, minor) >= (7, 4),
+        Flavor::Valkey => major >= 9,
+    }
+}
+
+#[test]
+fn what_one_server_dumps_all_others_take_once_it_is_portable() {
+    let binaries = found();
+    for from in &binaries {
+        let source = start(from);
+        let mut wire = source.connect().unwrap();
+        fill(&mut wire, from);
+        // What only texts have: a score beyond all, one that no decimal ends, bytes that are none of UTF-8.
+        ok(&mut wire, &["ZADD", "zset:odd", "inf", "high", "-inf", "low", "0.1", "tenth", "3", "three"]);
+        let bytes: [&[u8]; 4] = [b"RPUSH", b"list:odd", b"\xff\0\r\n", b""];
+        assert!(!wire.ask(&bytes).unwrap().is_error());
+        ok(&mut wire, &["RPUSH", "list:long", &"x".repeat(200_000), "9223372036854775807", "-1"]);
+        ok(&mut wire, &["HSET", "hash:long", "f", &"y".repeat(100_000)]);
+        let names = ask(&mut wire, &["KEYS", "*"]).elements().unwrap().to_vec();
+        let names: Vec<_> =
+            names.iter().map(|name| String::from_utf8(name.bytes().unwrap().to_vec()).unwrap()).collect();
+        assert!(names.len() > KINDS + 4);
+        for to in &binaries {
+            let form = match to.flavor() {
+                Flavor::Redis => FieldExpiryForm::Redis,
+                Flavor::Valkey => FieldExpiryForm::Valkey,
+            };
+            let target = start(to);
+            let mut other = target.connect().unwrap();
+            let mut refused = Vec::new();
+            for name in &names {
+                let dumped = ask(&mut wire, &["DUMP", name]);
+                let payload =
+                    portable(dumped.bytes().unwrap(), form).unwrap_or_else(|| panic!("{} {name}", from.name()));
+                let restore = other.ask(&[b"RESTORE", name.as_bytes(), b"0", &payload]).unwrap();
+                if restore.is_error() {
+                    refused.push(name.as_str());
+                    continue;
+                }
+                let both_expire = fields_expire(from) && fields_expire(to);
+                let [held, there] = [&mut wire, &mut other].map(|wire| elements(wire, name, both_expire));
+                assert_eq!(there, held, "{name} of {} in {}", from.name(), to.name());
+            }
+            let has_none = fields_expire(from) && !fields_expire(to);
+            let lacking = if has_none { &["hash:packed:expiring", "hash:table:expiring"][..] } else { &[] };
+            refused.sort_unstable();
+            assert_eq!(refused, lacking, "{} to {}", from.name(), to.name());
+        }
+    }
+}
+
+#[test]
+fn what_is_damaged_is_not_made_portable() {
+    let binary = found().remove(0);
+    let server = start(&binary);
+    let mut wire = server.connect().unwrap();
+    fill(&mut wire, &binary);
+    for name in ["hash:packed", "set:ints", "zset:table", "list:pieces", "stream", "compressed"] {
+        let dumped = ask(&mut wire, &["DUMP", name]);
+        let payload = dumped.bytes().unwrap();
+        assert!(portable(payload, FieldExpiryForm::Redis).is_some(), "{name}");
+        for at in (0..payload.len()).step_by(1 + payload.len() / 97) {
+            let mut other = payload.to_vec();
+            other[at] ^= 0x10;
+            assert_eq!(portable(&other, FieldExpiryForm::Redis), None, "{name}: byte {at}");
+            assert_eq!(portable(&payload[..at], FieldExpiryForm::Redis), None, "{name}: cut at {at}");
+        }
     }
 }

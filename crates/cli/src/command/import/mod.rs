@@ -13,6 +13,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use keyfold_core::collection::FieldExpiryForm;
+use keyfold_core::dialect::Dialect;
 use keyfold_core::layout::Layout;
 use keyfold_report::paper::Paper;
 use keyfold_report::progress::Progress;
@@ -23,7 +25,7 @@ use keyfold_server::priority;
 use keyfold_server::{Nodes, Server};
 
 use self::report::Report;
-use self::task::{Fate, Item, Task};
+use self::task::{Fate, Item, Target, Task};
 use crate::config::import::{Import, Mode};
 use crate::layout::writer;
 use crate::records::digest;
@@ -54,11 +56,11 @@ pub(crate) fn run(config: &Import, out: &mut Paper) -> anyhow::Result<ExitCode> 
     let mut reader = Reader::open(&config.flags.file)?.by_hand(config.flags.without_end);
     let mut beside = Watcher { nodes: nodes.again()?, layout: watcher.layout.clone(), looked: Instant::now() };
     let prepare = Box::new(move |server: &mut Server| beside.enter(server));
-    let has_pexpiretime = nodes.servers().iter().all(|server| server.version().has_pexpiretime());
+    let target = target(&mut nodes);
     let mut work = Work {
         config,
         layout: &layout,
-        has_pexpiretime,
+        target,
         logical: Logical::new(&mut nodes, &layout, prepare)?,
         database: 0,
         under_way: Keys::default(),
@@ -74,11 +76,22 @@ pub(crate) fn run(config: &Import, out: &mut Paper) -> anyhow::Result<ExitCode> 
     report.print(config, out)
 }
 
+fn target(nodes: &mut Nodes) -> Target {
+    let servers = nodes.servers();
+    let infos: Vec<_> = servers.iter().map(|server| server.version().info()).collect();
+    let dialects: Vec<_> = infos.iter().map(|info| Dialect::new(info, false)).collect();
+    Target {
+        has_pexpiretime: servers.iter().all(|server| server.version().has_pexpiretime()),
+        has_field_expiry: dialects.iter().all(|dialect| dialect.has_field_expiry()),
+        field_expiry_form: dialects.first().map_or(FieldExpiryForm::Redis, |dialect| dialect.field_expiry_form()),
+    }
+}
+
 /// An import under way.
 struct Work<'a> {
     config: &'a Import,
     layout: &'a Layout,
-    has_pexpiretime: bool,
+    target: Target,
     logical: Logical<'a, Task>,
     database: u32,
     under_way: Keys,
@@ -106,7 +119,7 @@ impl Work<'_> {
                 };
                 record.database = self.config.database.unwrap_or(record.database);
                 progress.advance(reader.take_bytes());
-                self.begin(Item { line, record }, reader)?;
+                self.begin(Item::new(line, record), reader)?;
             }
             if interrupt.wanted() {
                 self.wait_for_all(reader)?;
@@ -137,14 +150,14 @@ impl Work<'_> {
             self.wait_for_all(reader)?;
         }
         self.under_way.digests.insert(digest);
-        self.under_way.bytes += item.bytes();
+        self.under_way.bytes += item.bytes;
         let task = if self.config.mode == Mode::DryRun { Task::Exists(item) } else { Task::Write(item) };
         self.ask(task)
     }
 
     fn ask(&mut self, task: Task) -> anyhow::Result<()> {
         // The arguments borrow the task, which moves.
-        let command = task.command(self.config.mode == Mode::Replace, self.has_pexpiretime);
+        let command = task.command(self.config.mode == Mode::Replace, self.target);
         let args: Vec<Vec<u8>> = command.into_iter().map(Cow::into_owned).collect();
         self.logical.begin(&args.iter().map(Vec::as_slice).collect::<Vec<_>>(), task)
     }
@@ -160,13 +173,13 @@ impl Work<'_> {
     fn settle_one(&mut self, reader: &Reader) -> anyhow::Result<()> {
         let Some((task, answer)) = self.logical.answer()? else { return Ok(()) };
         let place = reader.at(task.item().line);
-        let fate = task.take(&answer, self.logical.now_ms(), self.has_pexpiretime).context(place)?;
+        let fate = task.take(&answer, self.logical.now_ms(), self.target).context(place)?;
         let (item, outcome) = match fate {
             Fate::Ask(task) => return self.ask(task),
             Fate::Settled(item, outcome) => (item, outcome),
         };
         self.under_way.digests.remove(&digest::key(item.record.database, &item.record.key));
-        self.under_way.bytes -= item.bytes();
+        self.under_way.bytes -= item.bytes;
         self.report.add(&item, outcome, self.layout);
         Ok(())
     }

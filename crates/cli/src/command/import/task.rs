@@ -2,14 +2,20 @@
 //!
 //! ```text
 //! Write ──there already──▶ Value or Elements ──the same──▶ Expiry ──the same──▶ as it was
-//!   │                          │ differs                      │ differs
-//!   ▼ written                  ▼ conflict                     ▼ conflict
+//!   │  ▲                       │ differs                      │ differs
+//!   │  └─ payload refused      ▼ conflict                     ▼ conflict
+//!   ▼ written
 //! ```
+//!
+//! A payload is first written as the dump has it, which the server takes as it is where it is of no older version. One that it refuses
+//! is written once more in the form that every server reads.
 
 use std::borrow::Cow;
 
 use anyhow::bail;
+use keyfold_core::collection::FieldExpiryForm;
 use keyfold_core::resp::Reply;
+use keyfold_rdb::portable;
 
 use crate::records::{Content, Other, Packed, Record, content};
 
@@ -20,20 +26,62 @@ const PTTL_TOLERANCE_MS: u64 = 1000;
 const FATAL: [&str; 10] =
     ["OOM", "READONLY", "NOPERM", "NOAUTH", "MISCONF", "LOADING", "NOREPLICAS", "MASTERDOWN", "BUSY", "CLUSTERDOWN"];
 
+/// What the server is like, or the one of a cluster's nodes that has least.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) has_pexpiretime: bool,
+    pub(super) has_field_expiry: bool,
+    pub(super) field_expiry_form: FieldExpiryForm,
+}
+
 /// A record and where it comes from.
 pub(super) struct Item {
     pub(super) line: u64,
     pub(super) record: Record,
+    /// What it takes in memory as it was read, about.
+    pub(super) bytes: usize,
+    /// Whether its payload is in the form that every server reads, as far as there is one.
+    is_portable: bool,
 }
 
 impl Item {
-    /// What it takes in memory, about.
-    pub(super) fn bytes(&self) -> usize {
-        let content = match &self.record.content {
+    pub(super) fn new(line: u64, record: Record) -> Self {
+        let content = match &record.content {
             Content::String(value) => value.len(),
             Content::Other(other) | Content::Packed(Packed { other, .. }) => other.dump.len(),
         };
-        self.record.key.len() + content
+        let bytes = record.key.len() + content;
+        Self { line, record, bytes, is_portable: false }
+    }
+
+    /// What RESTORE takes; none for strings.
+    fn payload(&mut self) -> Option<&mut Vec<u8>> {
+        match &mut self.record.content {
+            Content::String(_) => None,
+            Content::Other(other) | Content::Packed(Packed { other, .. }) => Some(&mut other.dump),
+        }
+    }
+
+    /// Brings its payload into the form that every server reads; false where it was tried, or there is none.
+    fn make_portable(&mut self, target: Target) -> bool {
+        if std::mem::replace(&mut self.is_portable, true) {
+            return false;
+        }
+        let Some(payload) = self.payload() else { return false };
+        let Some(other) = portable(payload, target.field_expiry_form).filter(|other| other != payload) else {
+            return false;
+        };
+        *payload = other;
+        true
+    }
+
+    /// What takes it where the server refuses it.
+    fn refused(&mut self, error: String, target: Target) -> String {
+        let of_fields = self.payload().and_then(|payload| FieldExpiryForm::of_payload(payload));
+        if of_fields.is_none() || target.has_field_expiry {
+            return error;
+        }
+        "fields of it expire, which a server of this version has in folded hashes only: give it a namespace of the type hash".to_owned()
     }
 }
 
@@ -79,7 +127,7 @@ impl Task {
     }
 
     /// The logical command.
-    pub(super) fn command(&self, replace: bool, has_pexpiretime: bool) -> Vec<Cow<'_, [u8]>> {
+    pub(super) fn command(&self, replace: bool, target: Target) -> Vec<Cow<'_, [u8]>> {
         let record = &self.item().record;
         let key = record.key.as_slice();
         let command =
@@ -87,7 +135,7 @@ impl Task {
         let mut args = match self {
             Self::Exists(_) => command(&[b"EXISTS"]),
             Self::Value(_) => command(&[b"GET"]),
-            Self::Expiry(_) if has_pexpiretime => command(&[b"PEXPIRETIME"]),
+            Self::Expiry(_) if target.has_pexpiretime => command(&[b"PEXPIRETIME"]),
             Self::Expiry(_) => command(&[b"PTTL"]),
             Self::Elements(_) => {
                 let words = content::read_command(record.content.kind(), key).unwrap_or_else(|| vec![b"DUMP", key]);
@@ -103,10 +151,10 @@ impl Task {
     ///
     /// # Errors
     /// What makes it useless to go on.
-    pub(super) fn take(self, answer: &[u8], now_ms: i64, has_pexpiretime: bool) -> anyhow::Result<Fate> {
+    pub(super) fn take(self, answer: &[u8], now_ms: i64, target: Target) -> anyhow::Result<Fate> {
         let reply = Reply::parse(answer)?;
         if let Reply::Error(error) = reply {
-            return self.take_error(error);
+            return self.take_error(error, target);
         }
         Ok(match self {
             Self::Exists(item) => {
@@ -126,17 +174,17 @@ impl Task {
             Self::Elements(item) => Fate::Settled(item, Outcome::Conflict("has other elements")),
             Self::Expiry(item) => {
                 let at = match reply {
-                    Reply::Integer(at) if at >= 0 => Some(if has_pexpiretime { at } else { now_ms + at }),
+                    Reply::Integer(at) if at >= 0 => Some(if target.has_pexpiretime { at } else { now_ms + at }),
                     _ => None,
                 };
-                let tolerance_ms = if has_pexpiretime { 0 } else { PTTL_TOLERANCE_MS };
+                let tolerance_ms = if target.has_pexpiretime { 0 } else { PTTL_TOLERANCE_MS };
                 let same = crate::records::compare::same_expiry(item.record.expires_at_ms, at, tolerance_ms);
                 Fate::Settled(item, if same { Outcome::Same } else { Outcome::Conflict("has another expiry") })
             }
         })
     }
 
-    fn take_error(self, error: &[u8]) -> anyhow::Result<Fate> {
+    fn take_error(self, error: &[u8], target: Target) -> anyhow::Result<Fate> {
         let text = String::from_utf8_lossy(error).into_owned();
         let code = text.split(' ').next().unwrap_or_default();
         if FATAL.contains(&code) {
@@ -146,6 +194,13 @@ impl Task {
             (Self::Write(item), "BUSYKEY") => Fate::Ask(Self::Elements(item)),
             (Self::Value(item) | Self::Elements(item), "WRONGTYPE") => {
                 Fate::Settled(item, Outcome::Conflict("has another type"))
+            }
+            (Self::Write(mut item), _) => {
+                if item.make_portable(target) {
+                    return Ok(Fate::Ask(Self::Write(item)));
+                }
+                let text = item.refused(text, target);
+                Fate::Settled(item, Outcome::Refused(text))
             }
             (task, _) => Fate::Settled(task.into_item(), Outcome::Refused(text)),
         })
@@ -195,18 +250,21 @@ fn same_elements(content: &Content, answer: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    const TARGET: Target =
+        Target { has_pexpiretime: true, has_field_expiry: false, field_expiry_form: FieldExpiryForm::Redis };
+
     fn item(value: &str, expires_at_ms: Option<i64>) -> Item {
         let content = Content::String(value.into());
-        Item { line: 1, record: Record { database: 0, key: b"k".to_vec(), content, expires_at_ms } }
+        Item::new(1, Record { database: 0, key: b"k".to_vec(), content, expires_at_ms })
     }
 
     fn command(task: &Task, replace: bool) -> String {
-        let words: Vec<_> = task.command(replace, true).iter().map(|arg| arg.escape_ascii().to_string()).collect();
+        let words: Vec<_> = task.command(replace, TARGET).iter().map(|arg| arg.escape_ascii().to_string()).collect();
         words.join(" ")
     }
 
     fn outcome(task: Task, answer: &[u8]) -> Option<Outcome> {
-        match task.take(answer, 0, true).unwrap() {
+        match task.take(answer, 0, TARGET).unwrap() {
             Fate::Settled(_, outcome) => Some(outcome),
             Fate::Ask(_) => None,
         }
@@ -224,10 +282,10 @@ mod tests {
             content: Content::Other(other.clone()),
             expires_at_ms,
         };
-        let task = |at| Task::Write(Item { line: 1, record: record(at) });
+        let task = |at| Task::Write(Item::new(1, record(at)));
         assert_eq!(command(&task(None), false), "RESTORE k 0 d");
         assert_eq!(command(&task(Some(7)), true), "RESTORE k 7 d ABSTTL REPLACE");
-        assert_eq!(command(&Task::Elements(Item { line: 1, record: record(None) }), false), "LRANGE k 0 -1");
+        assert_eq!(command(&Task::Elements(Item::new(1, record(None))), false), "LRANGE k 0 -1");
     }
 
     #[test]
@@ -243,8 +301,28 @@ mod tests {
 
     #[test]
     fn a_full_server_ends_the_import() {
-        assert!(Task::Write(item("v", None)).take(b"-OOM command not allowed\r\n", 0, true).is_err());
+        assert!(Task::Write(item("v", None)).take(b"-OOM command not allowed\r\n", 0, TARGET).is_err());
         let refused = outcome(Task::Write(item("v", None)), b"-ERR keyfold: no\r\n");
         assert_eq!(refused, Some(Outcome::Refused("ERR keyfold: no".to_owned())));
+    }
+
+    #[test]
+    fn a_payload_that_is_refused_is_written_in_the_plainest_form_once() {
+        // A list as Redis 7 has it: pieces, of which this one is a listpack of "a".
+        let mut packed = keyfold_core::payload::PayloadWriter::new(18);
+        [1, 2].into_iter().for_each(|length| packed.length(length));
+        packed.text(&[10, 0, 0, 0, 1, 0, 0x81, b'a', 2, 0xff]);
+        let other = Other { kind: "list".to_owned(), dump: packed.finish(80), digest: None };
+        let record = Record { database: 0, key: b"k".to_vec(), content: Content::Other(other), expires_at_ms: None };
+        let refusal = b"-ERR DUMP payload version or checksum are wrong\r\n";
+        let Fate::Ask(again) = Task::Write(Item::new(1, record)).take(refusal, 0, TARGET).unwrap() else {
+            panic!("it is given up");
+        };
+        let mut plain = keyfold_core::payload::PayloadWriter::new(1);
+        plain.length(1);
+        plain.text(b"a");
+        assert_eq!(again.command(false, TARGET)[3], plain.finish(9));
+        let text = String::from_utf8_lossy(&refusal[1..refusal.len() - 2]).into_owned();
+        assert_eq!(outcome(again, refusal), Some(Outcome::Refused(text)));
     }
 }

@@ -29,10 +29,11 @@ fn into_another_layout_into_none_and_back() {
         export(server, &dump);
         assert_equal(&verify(server, &["--against", dump.to_str().unwrap()]), &server.name());
 
-        for layout in [Some(OTHER_LAYOUT), None, Some(LAYOUT)] {
-            let other = found().last().unwrap().start(&[]).unwrap();
-            // Payloads of DUMP go to the same version or a newer one.
-            let other = if other.flavor() == server.flavor() { other } else { found_again(server) };
+        // Of whatever version and project: the oldest and the newest of those at hand.
+        let layouts = [Some(OTHER_LAYOUT), None, Some(LAYOUT)];
+        let (all, last) = (found(), found().len() - 1);
+        for (layout, at) in layouts.into_iter().flat_map(|layout| [(layout, 0), (layout, last)]) {
+            let other = all[at].start(&[]).unwrap();
             if let Some(layout) = layout {
                 push(&other, layout);
             }
@@ -197,4 +198,45 @@ fn a_dump_may_come_by_a_pipe() {
     assert_eq!(server.connect().unwrap().call(&[b"DBSIZE"]).unwrap(), b":5000\r\n");
     let paced = keyfold(&["export", &url, "--max-ops", "100000", "--allow-repeats"]);
     assert_eq!(keys_in(&paced.stdout), 5000);
+}
+
+#[test]
+fn hashes_whose_fields_expire_go_where_they_can_be() {
+    const HASHES: &str = "[[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { span = 8 }\n";
+    on_every_server(|server, dir| {
+        let proxy = Subject::start(server, HASHES).unwrap();
+        let mut wire = keyfold_testkit::Wire::connect(proxy.address()).unwrap();
+        let late = super::program::LATE_MS.to_string();
+        for command in [
+            &[&b"HSET"[..], b"sess:1", b"a", b"1", b"b", b"2"][..],
+            &[b"HPEXPIREAT", b"sess:1", late.as_bytes(), b"FIELDS", b"1", b"b"],
+        ] {
+            assert_ne!(wire.call(command).unwrap()[0], b'-', "{}", server.name());
+        }
+        let dump = dir.join("dump.jsonl");
+        export(server, &dump);
+
+        for binary in found() {
+            let what = format!("{} to {}", server.name(), binary.name());
+            let folded = binary.start(&[]).unwrap();
+            let proxy = Subject::start(&folded, HASHES).unwrap();
+            let ran = import(&folded, &dump, &[]);
+            assert_eq!(ran.code, Some(0), "{what}: {}{}", ran.stdout, ran.stderr);
+            let mut wire = keyfold_testkit::Wire::connect(proxy.address()).unwrap();
+            let asked = wire.call(&[b"HPEXPIRETIME", b"sess:1", b"FIELDS", b"2", b"a", b"b"]).unwrap();
+            assert_eq!(String::from_utf8(asked).unwrap(), format!("*2\r\n:-1\r\n:{late}\r\n"), "{what}");
+
+            let plain = binary.start(&[]).unwrap();
+            let ran = import(&plain, &dump, &[]);
+            let times = plain.connect().unwrap().call(&[b"HPEXPIRETIME", b"sess:1", b"FIELDS", b"1", b"b"]).unwrap();
+            if times.starts_with(b"-ERR unknown command") {
+                assert_eq!(ran.code, Some(3), "{what}: {}{}", ran.stdout, ran.stderr);
+                assert!(ran.stdout.contains("in folded hashes only: give it a namespace"), "{what}: {}", ran.stdout);
+            } else {
+                assert_eq!(ran.code, Some(0), "{what}: {}{}", ran.stdout, ran.stderr);
+                assert_eq!(String::from_utf8(times).unwrap(), format!("*1\r\n:{late}\r\n"), "{what}");
+            }
+        }
+        drop(proxy);
+    });
 }

@@ -1,0 +1,96 @@
+//! What DUMP gave of one key, in the form that every server reads.
+//!
+//! A server refuses payloads of versions after its own, and those of the other project's newer servers: forms that it doesn't know
+//! could be among them. Here values are taken apart and written as the plainest form of their type, which is known to all.
+
+use keyfold_core::collection::{Collection, Field, FieldExpiryForm};
+use keyfold_core::payload::{OLDEST_VERSION, PayloadReader, PayloadWriter};
+
+use crate::input::Input;
+use crate::value::{Kind, TIME_BYTES, Value, number};
+
+/// From this version on payloads are Valkey's.
+const VALKEY_SINCE: u16 = 80;
+/// That of Redis 7.0.
+const STREAM_2_VERSION: u16 = 10;
+
+/// One member, entry or field, whole.
+struct Member {
+    name: Vec<u8>,
+    value: Vec<u8>,
+    expires_at_ms: Option<i64>,
+}
+
+/// The same value as a payload that servers of any version and project take. Two forms are not known to all: a hash's whose fields
+/// expire, written as `form` says, and a stream's, known since Redis 7.0 but for those of before it.
+///
+/// None where it is damaged, a module's, or of a type that isn't known.
+pub fn portable(payload: &[u8], form: FieldExpiryForm) -> Option<Vec<u8>> {
+    let PayloadReader { kind, version, rest } = PayloadReader::open(payload)?;
+    if matches!(kind, number::STREAM | number::STREAM_2 | number::STREAM_3) {
+        return stream(kind, rest);
+    }
+    let mut members = Vec::new();
+    let mut input = Input::of_value(rest);
+    let value = input.value(kind, version >= VALKEY_SINCE, usize::MAX, &mut |element| {
+        let value = element.value.map(|value| value.to_bytes()).unwrap_or_default();
+        members.push(Member { name: element.name.to_bytes(), value, expires_at_ms: element.expires_at_ms });
+    });
+    let value = value.ok().filter(|_| input.at() == rest.len() as u64)?;
+    let kind = match value {
+        Value::String(text) => {
+            let mut out = PayloadWriter::new(number::STRING);
+            out.text(text.whole()?);
+            return Some(out.finish(OLDEST_VERSION));
+        }
+        Value::Collection(collection) => collection.kind,
+    };
+    match kind {
+        Kind::List => {
+            let mut out = PayloadWriter::new(number::LIST);
+            out.length(members.len() as u64);
+            members.iter().for_each(|member| out.text(&member.name));
+            Some(out.finish(OLDEST_VERSION))
+        }
+        Kind::SortedSet => {
+            let mut out = PayloadWriter::new(number::SORTED_SET);
+            out.length(members.len() as u64);
+            for Member { name, value, .. } in &members {
+                let score: f64 = std::str::from_utf8(value).ok()?.parse().ok()?;
+                out.text(name);
+                out.raw(&score.to_le_bytes());
+            }
+            Some(out.finish(OLDEST_VERSION))
+        }
+        Kind::Set => Some(Collection::Set(members.into_iter().map(|member| member.name).collect()).payload(form)),
+        Kind::Hash => {
+            let field = |Member { name, value, expires_at_ms }| (name, Field { value, expires_at_ms });
+            Some(Collection::Hash(members.into_iter().map(field).collect()).payload(form))
+        }
+        Kind::Stream | Kind::Module => None,
+    }
+}
+
+/// A stream in the form of Redis 7.0, without when a consumer last got something, or in that of before it: how many entries there ever
+/// were isn't known then.
+fn stream(kind: u8, bytes: &[u8]) -> Option<Vec<u8>> {
+    let (wanted, version) =
+        if kind == number::STREAM { (kind, OLDEST_VERSION) } else { (number::STREAM_2, STREAM_2_VERSION) };
+    let mut active_times = Vec::new();
+    let mut input = Input::of_value(bytes);
+    let of_kind = match kind {
+        number::STREAM => 1,
+        number::STREAM_2 => 2,
+        _ => 3,
+    };
+    input.stream(of_kind, &mut active_times).ok().filter(|_| input.at() == bytes.len() as u64)?;
+    let mut out = PayloadWriter::new(wanted);
+    let mut from = 0;
+    for at in active_times {
+        let at = usize::try_from(at).ok()?;
+        out.raw(&bytes[from..at]);
+        from = at + TIME_BYTES as usize;
+    }
+    out.raw(&bytes[from..]);
+    Some(out.finish(version))
+}
