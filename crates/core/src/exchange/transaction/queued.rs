@@ -82,6 +82,15 @@ impl Queued {
         command.run.or(command.members.filter(|_| self.on_collections))
     }
 
+    /// Lets a command on sets or hashes that the server was to be asked for be worked out, with all of its keys; false for others.
+    fn work_out_on_collections(&mut self) -> bool {
+        let Some(command) = self.command.filter(|command| command.members.is_some()) else { return false };
+        let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+        self.keys = command.keys_in(&args).iter().map(|key| key.index).collect();
+        (self.foreign, self.on_collections, self.folded) = (None, true, true);
+        true
+    }
+
     /// Whether it needs nothing of the server but strings and their expiry.
     pub(super) fn may_be_worked_out(&self) -> bool {
         self.run().is_some() && self.foreign.is_none() && matches!(self.script, Scripted::No)
@@ -130,8 +139,10 @@ pub(super) fn bytes_of(queue: &[Queued]) -> usize {
 /// # Errors
 /// A command that shares a key with one that is worked out, but can't be itself: its name and the key.
 pub(super) fn settle(queue: &mut [Queued]) -> Result<(), String> {
-    if let Some(shared) = written_beside(queue) {
-        return Err(shares(shared));
+    while let Some(index) = written_beside(queue) {
+        if !queue[index].work_out_on_collections() {
+            return Err(shares(&queue[index]));
+        }
     }
     let folded = queue.iter().filter(|queued| queued.folded).count();
     if folded == 0 || folded == queue.len() {
@@ -171,13 +182,16 @@ fn shares(queued: &Queued) -> String {
 
 /// A command of another type that reads a folded key and one that another command of the queue writes: the server is asked for
 /// its answer before that is written.
-fn written_beside(queue: &[Queued]) -> Option<&Queued> {
+fn written_beside(queue: &[Queued]) -> Option<usize> {
     if queue.iter().all(|queued| queued.foreign.is_none()) {
         return None;
     }
     let writes = |queued: &&Queued| queued.command.is_none_or(|command| command.flags.contains(Flags::WRITE));
     let written: BTreeSet<&[u8]> = queue.iter().filter(writes).flat_map(Queued::keys).collect();
-    queue.iter().filter(|queued| queued.foreign.is_some()).find(|queued| {
+    queue.iter().position(|queued| {
+        if queued.foreign.is_none() {
+            return false;
+        }
         let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
         let all = queued.command.map(|command| command.keys_in(&args));
         let beside = |index: &usize| !queued.keys.contains(index);

@@ -107,6 +107,35 @@ fn what_looks_like_something_else_is_itself() {
 }
 
 #[test]
+fn a_folded_string_beside_a_plain_set_that_a_transaction_writes() {
+    on_every_server(|both| {
+        for text in [
+            "SADD plain a",
+            "MULTI",
+            "SINTERCARD 2 plain user:1",
+            "SADD plain b",
+            "SUNION user:1 plain",
+            "SDIFF plain user:1 other",
+            "SADD other b",
+            "SDIFF plain other",
+            "EXEC",
+            "SET user:1 v",
+            "MULTI",
+            "SADD plain c",
+            "SINTER plain user:1",
+            "SCARD plain",
+            "DEL user:1",
+            "SINTERCARD 2 plain user:1 LIMIT -1",
+            "EXEC",
+            "SMEMBERS plain",
+            "DEL plain other",
+        ] {
+            both.all_same(&[text]);
+        }
+    });
+}
+
+#[test]
 fn members_of_half_a_megabyte_are_members() {
     on_every_server(|both| {
         let [large, other] = [b'x', b'y'].map(|letter| vec![letter; 512 << 10]);
