@@ -3,8 +3,7 @@
 use std::io::Read;
 
 use crate::error::DumpError;
-use crate::input::Input;
-use crate::text::KEPT_BYTES;
+use crate::input::{Input, KEPT_BYTES};
 use crate::value::{Element, Value};
 
 /// A key whose value has not been read yet.

@@ -5,9 +5,11 @@ use std::io::{self, Read};
 use crc::{CRC_64_REDIS, Crc, Digest, Table};
 
 use crate::error::DumpError;
-use crate::text::KEPT_BYTES;
 
 static CRC: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+
+/// So much of a long string is kept; of the rest only its length is known.
+pub const KEPT_BYTES: usize = 64 << 10;
 
 const BUFFER_BYTES: usize = 1 << 18;
 

@@ -35,8 +35,9 @@ mod value;
 
 pub use dump::{Dump, EvictsBy, Head, Key, Record};
 pub use error::DumpError;
+pub use input::KEPT_BYTES;
 pub use part::Part;
 pub use payload::portable;
-pub use text::{KEPT_BYTES, Text};
+pub use text::Text;
 pub use usage::Usage;
 pub use value::{Collection, Element, Form, Kind, Value};

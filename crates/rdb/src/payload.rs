@@ -87,9 +87,8 @@ fn stream(kind: u8, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = PayloadWriter::new(wanted);
     let mut from = 0;
     for at in active_times {
-        let at = usize::try_from(at).ok()?;
-        out.raw(&bytes[from..at]);
-        from = at + TIME_BYTES as usize;
+        out.raw(&bytes[from..usize::try_from(at).ok()?]);
+        from = usize::try_from(at + TIME_BYTES).ok()?;
     }
     out.raw(&bytes[from..]);
     Some(out.finish(version))

@@ -7,9 +7,6 @@ use keyfold_core::memory::ValueShape;
 use crate::error::DumpError;
 use crate::input::Input;
 
-/// So much of a long string is kept; of the rest only its length is known.
-pub const KEPT_BYTES: usize = 64 << 10;
-
 /// A string that is one whole list, hash or set is never longer, by any limit that a server takes.
 const MOST_PACKED_BYTES: u64 = 1 << 32;
 
@@ -18,7 +15,7 @@ const MOST_PACKED_BYTES: u64 = 1 << 32;
 pub struct Text {
     /// How long it is.
     pub len: u64,
-    /// Its first bytes, all of them up to [`KEPT_BYTES`]; none of one that is longer and compressed.
+    /// Its first bytes, all of them up to [`KEPT_BYTES`](crate::KEPT_BYTES); none of one that is longer and compressed.
     pub head: Vec<u8>,
 }
 
@@ -173,6 +170,7 @@ fn decompress(compressed: &[u8], total: u64) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::KEPT_BYTES;
 
     fn text(bytes: &[u8]) -> Result<Text, DumpError> {
         Input::new(bytes).text()
