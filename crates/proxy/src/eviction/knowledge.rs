@@ -46,8 +46,10 @@ impl Sharer {
             }
             return Ok(());
         }
-        if !std::mem::replace(&mut self.was_holder, true) {
+        if !self.was_holder {
+            // Where that breaks off, it is begun again: what was saved would else be written over by the little that is known here.
             self.load().await?;
+            self.was_holder = true;
             self.saved = Instant::now();
         }
         let told = self.errand.ask_one(Seen::ask).await?;
