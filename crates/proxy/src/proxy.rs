@@ -93,7 +93,7 @@ pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError
         true => Some(Current::new(tls::server_side(&config.server_tls)?)),
         false => None,
     };
-    descriptors::raise_limit(config.limits.max_clients);
+    let max_clients = descriptors::clients_within_limit(config.limits.max_clients);
     for address in doors.addresses() {
         tracing::info!(%address, server = %config.upstream, "listening");
     }
@@ -103,7 +103,7 @@ pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError
     let (folding_sender, folding) =
         watch::channel(Arc::new(Folding::new((*config.layout).clone(), config.read_only_in_doubt)));
     folding.borrow().namespaces.note_server(config.upstream.to_string());
-    let room = Room::new(config.worker_count(), config.limits.max_clients);
+    let room = Room::new(config.worker_count(), max_clients);
     let clients = Arc::new(Clients::default());
     clients.tracking().set_most_keys(config.limits.max_tracked_keys);
     clients.slow().keep_from(config.slow.kept_from);

@@ -37,8 +37,7 @@ impl Reloader {
 
     /// How many clients there may be at one time. Those that are connected stay.
     pub fn set_max_clients(&self, max: usize) {
-        self.room.set_max(max);
-        descriptors::raise_limit(max);
+        self.room.set_max(descriptors::clients_within_limit(max));
     }
 
     /// How many keys are remembered for clients that cache them.

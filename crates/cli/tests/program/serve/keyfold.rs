@@ -74,6 +74,15 @@ impl Keyfold {
         Self::start(command(&[]).env("NOTIFY_SOCKET", socket).env("WATCHDOG_USEC", watchdog_us), args, |_| ())
     }
 
+    /// Starts it where it may open no more than so many files.
+    pub(crate) fn serve_with_files(limit: usize, args: &[&str]) -> Self {
+        let script = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
+        let program = command(&[]);
+        let mut limited = Command::new("sh");
+        limited.args(["-c", &script]).arg(program.get_program()).stdin(Stdio::null()).env("NO_COLOR", "1");
+        Self::start(&mut limited, args, |_| ())
+    }
+
     fn start(command: &mut Command, args: &[&str], make_ready: impl FnOnce(&mut BufReader<ChildStderr>)) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -53,6 +53,25 @@ fn sigkill_leaves_no_server_behind() {
 }
 
 #[test]
+fn where_files_are_few_clients_are_fewer_and_all_of_them_are_served() {
+    let mut keyfold = Keyfold::serve_with_files(200, &["--max-clients", "1000"]);
+    keyfold.log_until("raise its limit");
+    let mut clients: Vec<Wire> = (0..300).map(|_| keyfold.connect()).collect();
+    let mut served = 0;
+    for client in &mut clients {
+        // Who is refused hears so before it has said anything.
+        let _ = client.send_bytes(b"*1\r\n$4\r\nPING\r\n");
+        match client.reply().unwrap().as_slice() {
+            b"+PONG\r\n" => served += 1,
+            other => assert_eq!(other, b"-ERR max number of clients reached\r\n"),
+        }
+    }
+    assert_eq!(served, 200 - 128);
+    let subscribed = clients[0].call(&[b"SUBSCRIBE", b"news"]).unwrap();
+    assert!(subscribed.starts_with(b"*3\r\n"), "it takes a connection of its own: {}", subscribed.escape_ascii());
+}
+
+#[test]
 fn keyfold_ends_with_its_server() {
     let mut keyfold = Keyfold::serve(&[]);
     kill_process(server_pid(&mut keyfold.connect()), Signal::KILL).unwrap();
