@@ -106,6 +106,11 @@ impl<'s> Dialect<'s> {
         self.server_has(Since::HASH_FIELD_EXPIRY)
     }
 
+    /// The last time that a field of a hash may expire at, in milliseconds since 1970.
+    pub(crate) fn last_field_expiry_ms(self) -> i64 {
+        if self.is_valkey() { i64::MAX } else { (1 << 46) - 1 }
+    }
+
     /// Whose form payloads have of hashes whose fields expire. A server of before these were doesn't take it, and its own to come does.
     pub fn field_expiry_form(self) -> FieldExpiryForm {
         if self.is_valkey() { FieldExpiryForm::Valkey } else { FieldExpiryForm::Redis }

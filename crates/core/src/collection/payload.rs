@@ -60,52 +60,38 @@ impl Collection {
             Self::Hash(hash) => for_redis(hash),
         }
     }
+}
 
-    /// What [`Self::payload`] made, in either form, and a server's own where it is as plain. None for all else, for which a server
-    /// has to be asked.
-    pub(crate) fn of_payload(payload: &[u8]) -> Option<Self> {
+impl Hash {
+    /// The hash whose fields expire that [`Collection::payload`] made, in either form, or a server that keeps them as plainly. None for
+    /// all else, and where a field is named twice, which servers refuse.
+    pub(crate) fn of_expiring_payload(payload: &[u8]) -> Option<Self> {
         let mut reader = PayloadReader::open(payload)?;
-        let (len, collection) = if reader.kind == SET {
-            let members = each(&mut reader, |reader| Some(reader.text()?.into_owned()))?;
-            (members.len(), Self::Set(members.into_iter().collect()))
-        } else {
-            let fields = fields(&mut reader)?;
-            (fields.len(), Self::Hash(fields.into_iter().collect()))
-        };
-        // Servers refuse what names a member twice, or none.
-        (reader.rest.is_empty() && len > 0 && collection.len() == len).then_some(collection)
-    }
-}
-
-fn fields(reader: &mut PayloadReader<'_>) -> Option<Vec<(Vec<u8>, Field)>> {
-    match (reader.kind, reader.version) {
-        (HASH, _) => each(reader, |reader| field(reader, None)),
-        (HASH_2, VALKEY_VERSION..) => each(reader, |reader| {
-            let (name, field) = field(reader, None)?;
-            let at_ms = i64::from_le_bytes(reader.array()?);
-            Some((name, Field { expires_at_ms: (at_ms >= 0).then_some(at_ms), ..field }))
-        }),
-        (HASH_METADATA, _) => {
-            let first = i64::from_le_bytes(reader.array()?);
-            each(reader, |reader| {
-                let expires_at_ms = match reader.length()? {
-                    0 => None,
-                    later => Some(first.checked_add_unsigned(later - 1).filter(|at_ms| *at_ms >= 0)?),
-                };
-                field(reader, expires_at_ms)
-            })
+        let mut hash = Self::default();
+        match (reader.kind, reader.version) {
+            (HASH_2, VALKEY_VERSION..) => {
+                for _ in 0..reader.length()? {
+                    let (name, value) = (reader.text()?.into_owned(), reader.text()?.into_owned());
+                    let at_ms = i64::from_le_bytes(reader.array()?);
+                    let field = Field { value, expires_at_ms: (at_ms >= 0).then_some(at_ms) };
+                    hash.insert(name, field).is_none().then_some(())?;
+                }
+            }
+            (HASH_METADATA, _) => {
+                let first = i64::from_le_bytes(reader.array()?);
+                for _ in 0..reader.length()? {
+                    let expires_at_ms = match reader.length()? {
+                        0 => None,
+                        later => Some(first.checked_add_unsigned(later - 1).filter(|at_ms| *at_ms >= 0)?),
+                    };
+                    let (name, value) = (reader.text()?.into_owned(), reader.text()?.into_owned());
+                    hash.insert(name, Field { value, expires_at_ms }).is_none().then_some(())?;
+                }
+            }
+            _ => return None,
         }
-        _ => None,
+        (reader.rest.is_empty() && !hash.is_empty()).then_some(hash)
     }
-}
-
-fn field(reader: &mut PayloadReader<'_>, expires_at_ms: Option<i64>) -> Option<(Vec<u8>, Field)> {
-    Some((reader.text()?.into_owned(), Field { value: reader.text()?.into_owned(), expires_at_ms }))
-}
-
-/// As many as are said first.
-fn each<'p, M>(reader: &mut PayloadReader<'p>, read: impl Fn(&mut PayloadReader<'p>) -> Option<M>) -> Option<Vec<M>> {
-    (0..reader.length()?).map(|_| read(reader)).collect()
 }
 
 fn for_valkey(hash: &Hash) -> Vec<u8> {
@@ -149,51 +135,50 @@ mod tests {
 
     #[test]
     fn what_is_made_is_read() {
+        let plain = [
+            Collection::of_texts(CollectionKind::Set, texts(&["", "7", "007", "-3"])),
+            Collection::of_texts(CollectionKind::Hash, texts(&["f", "v", "", ""])),
+        ];
         for form in [FieldExpiryForm::Redis, FieldExpiryForm::Valkey] {
-            for collection in [
-                Collection::of_texts(CollectionKind::Set, texts(&["", "7", "007", "-3"])),
-                Collection::of_texts(CollectionKind::Hash, texts(&["f", "v", "", ""])),
-                expiring(),
-            ] {
-                let payload = collection.payload(form);
-                assert_eq!(Collection::of_payload(&payload).as_ref(), Some(&collection), "{form:?}");
-                let is_of_fields_that_expire = collection == expiring();
-                assert_eq!(FieldExpiryForm::of_payload(&payload), is_of_fields_that_expire.then_some(form));
+            let payload = expiring().payload(form);
+            assert_eq!(Hash::of_expiring_payload(&payload).map(Collection::Hash), Some(expiring()), "{form:?}");
+            assert_eq!(FieldExpiryForm::of_payload(&payload), Some(form));
+            for plain in &plain {
+                let payload = plain.payload(form);
+                assert_eq!((FieldExpiryForm::of_payload(&payload), Hash::of_expiring_payload(&payload)), (None, None));
             }
         }
     }
 
     #[test]
     fn what_servers_refuse_is_not_read() {
-        let set = |members: &[&str], said: u64, more: &[u8]| {
-            let mut out = PayloadWriter::new(SET);
+        let hash = |names: &[&str], said: u64, more: &[u8], version| {
+            let mut out = PayloadWriter::new(HASH_2);
             out.length(said);
-            members.iter().for_each(|member| out.text(member.as_bytes()));
+            for name in names {
+                out.text(name.as_bytes());
+                out.text(b"v");
+                out.raw(&9000_i64.to_le_bytes());
+            }
             out.raw(more);
-            Collection::of_payload(&out.finish(OLDEST_VERSION))
+            Hash::of_expiring_payload(&out.finish(version))
         };
-        assert!(set(&["a", "b"], 2, b"").is_some());
-        for (members, said, more) in [
-            (&["a", "a"][..], 2, &b""[..]),
-            (&[], 0, b""),
-            (&["a"], 2, b""),
-            (&["a"], u64::MAX, b""),
-            (&["a"], 1, b"more"),
+        assert!(hash(&["a", "b"], 2, b"", VALKEY_VERSION).is_some());
+        for (names, said, more, version) in [
+            (&["a", "a"][..], 2, &b""[..], VALKEY_VERSION),
+            (&[], 0, b"", VALKEY_VERSION),
+            (&["a"], 2, b"", VALKEY_VERSION),
+            (&["a"], u64::MAX, b"", VALKEY_VERSION),
+            (&["a"], 1, b"more", VALKEY_VERSION),
+            // The number had another meaning then.
+            (&["a"], 1, b"", 11),
         ] {
-            assert_eq!(set(members, said, more), None, "{members:?} {said}");
+            assert_eq!(hash(names, said, more, version), None, "{names:?} {said}");
         }
-        // Another type, one of a version before it meant that, and a time before 1970.
-        assert_eq!(Collection::of_payload(&PayloadWriter::new(0).finish(OLDEST_VERSION)), None);
-        let Collection::Hash(hash) = expiring() else { unreachable!() };
-        let mut valkey = for_valkey(&hash);
-        valkey.truncate(valkey.len() - 10);
-        let mut other = PayloadWriter::new(valkey[0]);
-        other.raw(&valkey[1..]);
-        assert_eq!(Collection::of_payload(&other.finish(11)), None);
         let mut early = PayloadWriter::new(HASH_METADATA);
         early.raw(&(-5_i64).to_le_bytes());
         [1, 1].into_iter().for_each(|length| early.length(length));
         ["f", "v"].into_iter().for_each(|text| early.text(text.as_bytes()));
-        assert_eq!(Collection::of_payload(&early.finish(REDIS_VERSION)), None);
+        assert_eq!(Hash::of_expiring_payload(&early.finish(REDIS_VERSION)), None);
     }
 }

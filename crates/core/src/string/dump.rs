@@ -1,8 +1,8 @@
 //! Values as the server writes them to files: DUMP and RESTORE. Redis 7.0 cluster.c.
 //!
 //! The payload (LZF, a version, a CRC-64) is the server's own. It is made, and read back, by the server, on
-//! the scratch key. Without it go a set or hash whose payload is as plain as those that keyfold makes itself, and DUMP of a hash whose
-//! fields expire where the server has no such fields: keyfold takes that payload, and so does the server's successor.
+//! the scratch key. Without it go DUMP and RESTORE of a hash whose fields expire where the server has no such fields: keyfold
+//! takes the payload that it gives, and so does the server's successor.
 //!
 //! When fields of a hash expire can be asked only by their names. So a payload that may tell of that is restored twice: the
 //! first time to learn the names.
@@ -139,8 +139,8 @@ pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
     if ttl < 0 {
         return Err("ERR Invalid TTL value, must be >= 0".into());
     }
-    let value = match Collection::of_payload(call.args[3]) {
-        Some(collection) => match collection.living(space.now_ms()) {
+    let value = match unknown_to_server(call) {
+        Some(hash) => match Collection::Hash(hash).living(space.now_ms()) {
             Some(living) => Restored::Collection(living),
             None => Restored::Nothing,
         },
@@ -174,6 +174,15 @@ pub(super) fn restore(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_
     }
     answer.ok();
     Ok(())
+}
+
+/// The hash whose fields expire that a payload holds, where the server can't be asked for it, as it has no such fields.
+fn unknown_to_server(call: &Call<'_>) -> Option<Hash> {
+    if call.dialect.has_field_expiry() {
+        return None;
+    }
+    let last = call.dialect.last_field_expiry_ms();
+    Hash::of_expiring_payload(call.args[3]).filter(|hash| hash.expiries().all(|at_ms| at_ms <= last))
 }
 
 /// What a payload held.
@@ -326,6 +335,7 @@ mod tests {
     use super::*;
     use crate::collection::FieldExpiryForm;
     use crate::resp::Protocol;
+    use crate::server_info::ServerInfo;
 
     fn bytes(text: &str) -> Reply {
         Reply::Bytes(text.as_bytes().to_vec())
@@ -411,8 +421,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_plain_as_it_gets_is_restored_without_a_server() {
-        let mut keys = now_is(6000).behind("redis", "8.0.6", true);
+    fn fields_expire_though_the_server_has_none_that_do() {
+        let mut keys = now_is(6000).behind("redis", "7.0.15", true);
         let payload = Collection::Hash(hash()).payload(FieldExpiryForm::Valkey);
         assert_eq!(keys.run_bytes(Protocol::Resp2, &[b"RESTORE", b"k", b"500", &payload]), b"+OK\r\n");
         assert_eq!(keys.run(&["HMGET", "k", "a", "b", "c"]), "*3\r\n$1\r\nv\r\n$1\r\nv\r\n$-1\r\n");
@@ -423,6 +433,18 @@ mod tests {
         let payload = Collection::Hash(gone).payload(FieldExpiryForm::Redis);
         assert_eq!(keys.run_bytes(Protocol::Resp2, &[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]), b"+OK\r\n");
         assert_eq!(keys.run(&["EXISTS", "k"]), ":0\r\n");
+        // Beyond what HPEXPIREAT takes the server is asked, and refuses it.
+        let late: Hash =
+            [(b"f".to_vec(), Field { value: b"v".to_vec(), expires_at_ms: Some(1 << 46) })].into_iter().collect();
+        let late = Collection::Hash(late).payload(FieldExpiryForm::Redis);
+        let call = |server: &ServerInfo| {
+            unknown_to_server(&Call { args: &[b"RESTORE", b"k", b"0", &late], dialect: Dialect::new(server, true) })
+                .is_some()
+        };
+        let server = |name: &str, version: &str| ServerInfo { name: name.to_owned(), version: version.to_owned() };
+        assert!(
+            call(&server("valkey", "8.1.1")) && !call(&server("valkey", "9.0.0")) && !call(&server("redis", "7.0.15"))
+        );
     }
 
     #[test]

@@ -26,6 +26,9 @@ const PTTL_TOLERANCE_MS: u64 = 1000;
 const FATAL: [&str; 10] =
     ["OOM", "READONLY", "NOPERM", "NOAUTH", "MISCONF", "LOADING", "NOREPLICAS", "MASTERDOWN", "BUSY", "CLUSTERDOWN"];
 
+/// The longest argument that servers take, where `proto-max-bulk-len` isn't set.
+const LONGEST_PAYLOAD: usize = 512 << 20;
+
 /// What the server is like, or the one of a cluster's nodes that has least.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
@@ -68,7 +71,9 @@ impl Item {
             return false;
         }
         let Some(payload) = self.payload() else { return false };
-        let Some(other) = portable(payload, target.field_expiry_form).filter(|other| other != payload) else {
+        let other = portable(payload, target.field_expiry_form);
+        // A server closes the connection over a longer argument.
+        let Some(other) = other.filter(|other| other != payload && other.len() <= LONGEST_PAYLOAD) else {
             return false;
         };
         *payload = other;
@@ -78,7 +83,7 @@ impl Item {
     /// What takes it where the server refuses it.
     fn refused(&mut self, error: String, target: Target) -> String {
         let of_fields = self.payload().and_then(|payload| FieldExpiryForm::of_payload(payload));
-        if of_fields.is_none() || target.has_field_expiry {
+        if of_fields.is_none() || target.has_field_expiry || error.starts_with("ERR keyfold:") {
             return error;
         }
         "fields of it expire, which a server of this version has in folded hashes only: give it a namespace of the type hash".to_owned()

@@ -3,9 +3,6 @@
 use crate::resp::word::is_word;
 use crate::string::{Call, Halt, Unit};
 
-/// The last time that Redis gives a field, in milliseconds since 1970.
-const REDIS_MAX_MS: i64 = (1 << 46) - 1;
-
 const REDIS_NO_FIELDS: &str = "ERR Mandatory argument FIELDS is missing or not at the right position";
 const REDIS_OTHER_NUMBER: &str = "ERR The `numfields` parameter must match the number of arguments";
 /// Redis's words for a number of fields that is none.
@@ -26,7 +23,7 @@ pub(super) fn time_ms(call: &Call<'_>, index: usize, unit: Unit, name: &str, now
     }
     let scale = if matches!(unit, Unit::Ex | Unit::Exat) { 1000 } else { 1 };
     let start = if unit.is_absolute() { 0 } else { now_ms };
-    let last = if is_valkey { i64::MAX } else { REDIS_MAX_MS };
+    let last = call.dialect.last_field_expiry_ms();
     let at = number.checked_mul(scale).and_then(|time| time.checked_add(start));
     at.filter(|at| number >= 0 && *at <= last)
         .ok_or_else(|| Halt::Error(format!("ERR invalid expire time in '{name}' command")))
