@@ -111,7 +111,7 @@ impl<'s> Dialect<'s> {
         if self.is_valkey() { i64::MAX } else { (1 << 46) - 1 }
     }
 
-    /// Whose form payloads have of hashes whose fields expire. A server of before these were doesn't take it, and its own to come does.
+    /// Whose form payloads have of hashes whose fields expire. A server without such fields refuses it; keyfold takes it there.
     pub fn field_expiry_form(self) -> FieldExpiryForm {
         if self.is_valkey() { FieldExpiryForm::Valkey } else { FieldExpiryForm::Redis }
     }

@@ -70,7 +70,7 @@ impl PayloadWriter {
 /// What a payload says, as far as it has not been read yet.
 #[derive(Clone, Debug)]
 pub struct PayloadReader<'p> {
-    /// The number of the value's type.
+    /// The number of the value's type, which it begins with.
     pub kind: u8,
     /// Whose versions read it.
     pub version: u16,

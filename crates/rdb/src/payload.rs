@@ -78,12 +78,7 @@ fn stream(kind: u8, bytes: &[u8]) -> Option<Vec<u8>> {
         if kind == number::STREAM { (kind, OLDEST_VERSION) } else { (number::STREAM_2, STREAM_2_VERSION) };
     let mut active_times = Vec::new();
     let mut input = Input::of_value(bytes);
-    let of_kind = match kind {
-        number::STREAM => 1,
-        number::STREAM_2 => 2,
-        _ => 3,
-    };
-    input.stream(of_kind, &mut active_times).ok().filter(|_| input.at() == bytes.len() as u64)?;
+    input.stream(kind, &mut active_times).ok().filter(|_| input.at() == bytes.len() as u64)?;
     let mut out = PayloadWriter::new(wanted);
     let mut from = 0;
     for at in active_times {

@@ -174,9 +174,7 @@ impl<R: Read> Input<R> {
             number::SORTED_SET_ZIPLIST => self.packed(SortedSet, Ziplist, 2, each)?,
             number::LIST_ZIPLISTS => self.list(Ziplist, false, each)?,
             number::LIST_LISTPACKS => self.list(Listpack, true, each)?,
-            number::STREAM => self.stream(1, &mut Vec::new())?,
-            number::STREAM_2 => self.stream(2, &mut Vec::new())?,
-            number::STREAM_3 => self.stream(3, &mut Vec::new())?,
+            number::STREAM | number::STREAM_2 | number::STREAM_3 => self.stream(number, &mut Vec::new())?,
             number::MODULE => {
                 let from = self.at();
                 self.length()?;
@@ -271,8 +269,9 @@ impl<R: Read> Input<R> {
         Ok(list)
     }
 
-    /// A stream, and where the times lie that only the third version has: when a consumer last got something.
-    pub(crate) fn stream(&mut self, version: u8, active_times: &mut Vec<u64>) -> Result<Collection, DumpError> {
+    /// A stream of this type, and where the times lie that only the third type has: when a consumer last got something.
+    pub(crate) fn stream(&mut self, number: u8, active_times: &mut Vec<u64>) -> Result<Collection, DumpError> {
+        let (is_second, is_third) = (number >= number::STREAM_2, number >= number::STREAM_3);
         let pieces = self.length()?;
         let mut packed_bytes = 0;
         for _ in 0..pieces {
@@ -281,12 +280,12 @@ impl<R: Read> Input<R> {
         }
         let elements = self.length()?;
         // The last identifier; later also the first, the highest deleted, and how many there ever were.
-        for _ in 0..if version > 1 { 7 } else { 2 } {
+        for _ in 0..if is_second { 7 } else { 2 } {
             self.length()?;
         }
         for _ in 0..self.length()? {
             self.skip_text()?;
-            for _ in 0..if version > 1 { 3 } else { 2 } {
+            for _ in 0..if is_second { 3 } else { 2 } {
                 self.length()?;
             }
             for _ in 0..self.length()? {
@@ -296,7 +295,7 @@ impl<R: Read> Input<R> {
             for _ in 0..self.length()? {
                 self.skip_text()?;
                 self.skip(TIME_BYTES)?;
-                if version > 2 {
+                if is_third {
                     active_times.push(self.at());
                     self.skip(TIME_BYTES)?;
                 }

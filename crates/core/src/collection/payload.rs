@@ -66,10 +66,13 @@ impl Hash {
     /// The hash whose fields expire that [`Collection::payload`] made, in either form, or a server that keeps them as plainly. None for
     /// all else, and where a field is named twice, which servers refuse.
     pub(crate) fn of_expiring_payload(payload: &[u8]) -> Option<Self> {
+        let form = FieldExpiryForm::of_payload(payload)?;
         let mut reader = PayloadReader::open(payload)?;
         let mut hash = Self::default();
-        match (reader.kind, reader.version) {
-            (HASH_2, VALKEY_VERSION..) => {
+        match form {
+            // The number had another meaning before.
+            FieldExpiryForm::Valkey if reader.version < VALKEY_VERSION => return None,
+            FieldExpiryForm::Valkey => {
                 for _ in 0..reader.length()? {
                     let (name, value) = (reader.text()?.into_owned(), reader.text()?.into_owned());
                     let at_ms = i64::from_le_bytes(reader.array()?);
@@ -77,7 +80,7 @@ impl Hash {
                     hash.insert(name, field).is_none().then_some(())?;
                 }
             }
-            (HASH_METADATA, _) => {
+            FieldExpiryForm::Redis => {
                 let first = i64::from_le_bytes(reader.array()?);
                 for _ in 0..reader.length()? {
                     let expires_at_ms = match reader.length()? {
@@ -88,7 +91,6 @@ impl Hash {
                     hash.insert(name, Field { value, expires_at_ms }).is_none().then_some(())?;
                 }
             }
-            _ => return None,
         }
         (reader.rest.is_empty() && !hash.is_empty()).then_some(hash)
     }
@@ -170,7 +172,6 @@ mod tests {
             (&["a"], 2, b"", VALKEY_VERSION),
             (&["a"], u64::MAX, b"", VALKEY_VERSION),
             (&["a"], 1, b"more", VALKEY_VERSION),
-            // The number had another meaning then.
             (&["a"], 1, b"", 11),
         ] {
             assert_eq!(hash(names, said, more, version), None, "{names:?} {said}");

@@ -15,7 +15,6 @@ if kind == 'string' then
   found[3] = redis.call('GET', KEYS[1])
 elseif kind == 'set' then
   found[4] = redis.call('SMEMBERS', KEYS[1])
-  found[3] = redis.call('DUMP', KEYS[1])
 elseif kind == 'hash' then
   local fields = redis.call('HGETALL', KEYS[1])
   found[4], found[5] = fields, {}
@@ -26,6 +25,6 @@ elseif kind == 'hash' then
       found[5][#found[5] + 1] = text(at)
     end
   end
-  found[3] = redis.call('DUMP', KEYS[1])
 end
+if size[kind] then found[3] = redis.call('DUMP', KEYS[1]) end
 return found

@@ -64,14 +64,11 @@ pub(super) fn dump(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) 
 fn making(collection: &Collection, dialect: Dialect<'_>) -> Option<Vec<Command>> {
     match collection {
         Collection::Set(set) => Some(in_chunks(b"SADD", &[], &set.iter().collect::<Vec<_>>())),
+        Collection::Hash(hash) if hash.expiries().next().is_some() && !dialect.has_field_expiry() => None,
         Collection::Hash(hash) => {
             let texts: Vec<&[u8]> = hash.iter().flat_map(|(name, field)| [name, &field.value[..]]).collect();
             let mut commands = in_chunks(b"HSET", &[], &texts);
-            let expiring = expiring(hash);
-            if !expiring.is_empty() && !dialect.has_field_expiry() {
-                return None;
-            }
-            commands.extend(expiring);
+            commands.extend(expiring(hash));
             Some(commands)
         }
     }

@@ -139,7 +139,7 @@ pub(super) fn bytes_of(queue: &[Queued]) -> usize {
 /// # Errors
 /// A command that shares a key with one that is worked out, but can't be itself: its name and the key.
 pub(super) fn settle(queue: &mut [Queued]) -> Result<(), String> {
-    while let Some(index) = written_beside(queue) {
+    for index in written_beside(queue) {
         if !queue[index].work_out_on_collections() {
             return Err(shares(&queue[index]));
         }
@@ -180,24 +180,23 @@ fn shares(queued: &Queued) -> String {
     format!("EXECABORT keyfold: {name} and a command on a folded key use the same key in one transaction; split it")
 }
 
-/// A command of another type that reads a folded key and one that another command of the queue writes: the server is asked for
-/// its answer before that is written.
-fn written_beside(queue: &[Queued]) -> Option<usize> {
+/// Where commands of another type stand that read a folded key and one that another command of the queue writes: the server is asked
+/// for their answers before that is written.
+fn written_beside(queue: &[Queued]) -> Vec<usize> {
     if queue.iter().all(|queued| queued.foreign.is_none()) {
-        return None;
+        return Vec::new();
     }
     let writes = |queued: &&Queued| queued.command.is_none_or(|command| command.flags.contains(Flags::WRITE));
     let written: BTreeSet<&[u8]> = queue.iter().filter(writes).flat_map(Queued::keys).collect();
-    queue.iter().position(|queued| {
-        if queued.foreign.is_none() {
-            return false;
-        }
+    let reads_one = |queued: &Queued| {
         let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
         let all = queued.command.map(|command| command.keys_in(&args));
         let beside = |index: &usize| !queued.keys.contains(index);
         let mut beside = all.iter().flat_map(|keys| keys.iter()).map(|key| key.index).filter(beside);
         beside.any(|index| args.get(index).is_some_and(|key| written.contains(key)))
-    })
+    };
+    let foreign = queue.iter().enumerate().filter(|(_, queued)| queued.foreign.is_some());
+    foreign.filter(|(_, queued)| reads_one(queued)).map(|(index, _)| index).collect()
 }
 
 pub(super) fn initial_outcomes(queue: &[Queued]) -> Vec<Outcome> {
