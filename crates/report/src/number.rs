@@ -13,9 +13,14 @@ pub fn count(number: u64) -> String {
     shown
 }
 
-/// `1 key`, `2 keys`.
+/// `1 key`, `2 keys`, `2 hashes`.
 pub fn plural(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+    let ending = match (number, noun.ends_with('h')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{} {noun}{ending}", count(number))
 }
 
 /// `72.5`, `1,055.0`: one decimal, thousands separated.
@@ -88,7 +93,7 @@ mod tests {
     #[test]
     fn thousands() {
         assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(count).each_ref().map(|s| &**s));
-        assert_eq!((plural(1, "key"), plural(0, "key")), ("1 key".to_owned(), "0 keys".to_owned()));
+        assert_eq!([plural(1, "key"), plural(0, "key"), plural(2, "hash")], ["1 key", "0 keys", "2 hashes"]);
         assert_eq!((tenths(1055.04), tenths(0.25), tenths(-3.0)), ("1,055.0".into(), "0.2".into(), "-3.0".into()));
         assert_eq!(
             [(1_234_567.0, 0), (-123.456, 1), (1000.25, 2)].map(|(n, d)| decimals(n, d)),

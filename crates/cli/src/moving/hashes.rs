@@ -45,8 +45,8 @@ impl Counted {
 pub(crate) struct Hashes {
     others: Counted,
     expiring: Counted,
-    /// Of the sample only, as what follows.
     expiring_fields: Counted,
+    /// Of the sample only.
     no_keys: Counted,
 }
 

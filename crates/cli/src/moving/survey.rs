@@ -377,6 +377,7 @@ impl<'m> Look<'_, 'm> {
         if buckets.is_empty() {
             return Ok(());
         }
+        self.look_for_field_ttls(&buckets)?;
         let (sampled, others): (Vec<_>, Vec<_>) =
             buckets.into_iter().partition(|(_, name)| self.is_sampled(digest::name(name)));
         let mut commands = Commands::default();
@@ -387,11 +388,6 @@ impl<'m> Look<'_, 'm> {
             }
         }
         let all = self.read(&sampled)?;
-        if self.server.version().has_field_ttl() {
-            let layout = self.layout;
-            let handmade = sampled.iter().zip(&all).filter(|((_, name), _)| layout.packing_in(name).is_some());
-            hashes::look_for_field_ttls(self.server, handmade, self.families)?;
-        }
         for ((namespace, name), fields) in sampled.iter().zip(&all).filter(|(_, fields)| !fields.is_empty()) {
             self.weigh_bucket(*namespace, name, fields);
             self.count_bucket(*namespace, fields.len() as u64);
@@ -402,6 +398,17 @@ impl<'m> Look<'_, 'm> {
             parts.map(|(field, parts)| (*namespace, name.as_slice(), field.as_slice(), parts))
         });
         self.weigh_parts(&in_parts.collect::<Vec<_>>())
+    }
+
+    /// Looks at all handmade hashes, not at the sample only: what expires with a field is lost in a move.
+    fn look_for_field_ttls(&mut self, buckets: &[(NamespaceIndex, Vec<u8>)]) -> anyhow::Result<()> {
+        let is_handmade = |(_, name): &&(NamespaceIndex, Vec<u8>)| self.layout.packing_in(name).is_some();
+        let handmade: Vec<_> = buckets.iter().filter(is_handmade).cloned().collect();
+        if handmade.is_empty() || !self.server.version().has_field_ttl() || !self.has_expiring_fields()? {
+            return Ok(());
+        }
+        let fields = self.read(&handmade)?;
+        hashes::look_for_field_ttls(self.server, handmade.iter().zip(&fields), self.families)
     }
 
     /// Weighs sets and hashes in parts, of each of which some members are read.

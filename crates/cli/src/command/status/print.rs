@@ -65,7 +65,7 @@ impl Status {
     fn saved(&self) -> String {
         let savings = &self.savings;
         let sampled = match savings.seen < savings.keys {
-            true => format!(", by {} of {}", count(savings.seen), plural(savings.keys, "key of the server")),
+            true => format!(", by {} of {} of the server", count(savings.seen), plural(savings.keys, "key")),
             false => String::new(),
         };
         match savings.saved_bytes {

@@ -70,6 +70,28 @@ fn fields_with_a_ttl() {
 }
 
 #[test]
+fn fields_with_a_ttl_far_from_the_sample() {
+    for binary in found() {
+        let server = binary.start(&["--enable-debug-command", "yes"]).unwrap();
+        let handmade = 40;
+        for bucket in 1..=handmade {
+            call(&server, &["HSET", &format!("mediabucket:{bucket}"), &format!("{bucket}001"), "a"]);
+        }
+        call(&server, &["DEBUG", "POPULATE", "500000"]);
+        if call(&server, &["HEXPIRE", "mediabucket:1", "1000", "FIELDS", "1", "1001"]).starts_with(b"-") {
+            continue;
+        }
+        for bucket in 2..=handmade {
+            call(
+                &server,
+                &["HEXPIRE", &format!("mediabucket:{bucket}"), "1000", "FIELDS", "1", &format!("{bucket}001")],
+            );
+        }
+        refused(&server, MEDIA, &FROM, "40 hashes, such as");
+    }
+}
+
+#[test]
 fn fields_of_no_key_stay_and_are_listed() {
     let (server, dir) = stage();
     let layout = write_layout(dir.path(), MEDIA);
