@@ -1,6 +1,6 @@
 # `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: package try-package monitoring docs chaos crash evictions differential moves scale help test test-servers test-long clients lint check servers demo demo-cluster demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
+.PHONY: package try-package monitoring docs chaos crash evictions differential moves scale help test test-servers test-oldest test-long clients lint check servers demo demo-cluster demo-all lab-quick bench memory-model analyze-stream model fuzz command-table
 
 FUZZ_SECONDS ?= 60
 
@@ -36,6 +36,11 @@ TEST_ARGS :=
 test-servers: ## of the tests those that have servers, against every one at hand
 	@scripts/ensure-server
 	$(TEST) --workspace $(SERVER_UNITS) $(addprefix --test ,$(SERVER_SUITES)) -- $(TEST_ARGS)
+
+test-oldest: ## the same with Redis 6.2 at hand, the oldest that keyfold works with; but for those that weigh memory
+	@scripts/ensure-server
+	scripts/oldest-server
+	KEYFOLD_SERVERS=$(CURDIR)/target/oldest $(TEST) --workspace $(addprefix --test ,$(filter-out memory,$(SERVER_SUITES))) -- $(TEST_ARGS)
 
 test-long: ## the tests that take minutes: the lab's studies on every server, large families, a large model, clusters, Sentinels
 	@scripts/ensure-server

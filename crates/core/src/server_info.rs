@@ -38,6 +38,11 @@ impl ServerInfo {
         self.is_valkey_since(8, 0)
     }
 
+    /// The command that carries out a script which only reads. Redis 6.2 has none of its own.
+    pub(crate) fn read_only_eval(&self) -> &'static [u8] {
+        if !self.is_valkey() && (1..7).contains(&self.major()) { b"EVAL" } else { b"EVAL_RO" }
+    }
+
     /// Its first two numbers; zeros where they don't read.
     pub(crate) fn release(&self) -> (u32, u32) {
         let mut numbers = self.version.split('.').map(|number| number.parse().unwrap_or(0));

@@ -50,7 +50,7 @@ pub use cluster::Cluster;
 pub use reply::{Scanner, Value};
 pub use sentinel::Sentinels;
 pub use server::Server;
-pub use servers::{Binary, Flavor, Version, found, newest};
+pub use servers::{Binary, Flavor, Version, found, found_with_redis_7, newest};
 pub use sides::Sides;
 pub use subject::Subject;
 pub use tls::Certificates;

@@ -70,14 +70,22 @@ impl Binary {
         &self.path
     }
 
+    /// Whether it has what came with Redis 7.0, as every Valkey does. What keyfold answers of its own has that server's form.
+    pub fn has_redis_7(&self) -> bool {
+        self.flavor == Flavor::Valkey || self.version.major >= 7
+    }
+
+    /// What it has to be started with to take DEBUG.
+    pub fn with_debug(&self) -> &'static [&'static str] {
+        if self.has_redis_7() { &["--enable-debug-command", "yes"] } else { &[] }
+    }
+
     /// What it has to be started with, and then asked, so that connections keep the size of their reply buffers: since 7.0 one
     /// of 16 KiB becomes one of 1 KiB where a slow machine leaves it idle for a moment, and memory that is weighed changes.
     /// Nothing before that.
     pub fn still_reply_buffers(&self) -> (&'static [&'static str], &'static [&'static str]) {
-        match self.version.major {
-            ..7 => (&[], &[]),
-            _ => (&["--enable-debug-command", "yes"], &["DEBUG", "REPLYBUFFER", "RESIZING", "0"]),
-        }
+        let asked: &[&str] = if self.has_redis_7() { &["DEBUG", "REPLYBUFFER", "RESIZING", "0"] } else { &[] };
+        (self.with_debug(), asked)
     }
 
     /// Redis or Valkey, whatever the program is called.
@@ -110,6 +118,13 @@ pub fn found() -> Vec<Binary> {
         .collect();
     binaries.sort_by_key(|binary| (binary.flavor, binary.version));
     binaries
+}
+
+/// Those of them that have what came with Redis 7.0 ([`Binary::has_redis_7`]).
+pub fn found_with_redis_7() -> Vec<Binary> {
+    let mut found = found();
+    found.retain(Binary::has_redis_7);
+    found
 }
 
 /// The newest of them whose name begins so, as in `redis 7.0.15` or `valkey`.

@@ -5,6 +5,7 @@ use std::mem;
 
 use crate::exchange::reply_kind::{Refusal, ReplyKind};
 use crate::resp::{Reply, ReplyScanner, write_command};
+use crate::server_info::ServerInfo;
 
 /// The script that carries out several commands at one moment, without MULTI.
 const AT_ONCE: &str = include_str!("at_once.lua");
@@ -58,8 +59,8 @@ impl Commands {
     }
 
     /// Sends the commands, which only read, as one; it has one reply: an array of theirs.
-    pub(crate) fn send_at_once(&self, wire: &mut Vec<u8>) {
-        write_at_once(b"EVAL_RO", &self.bytes, wire);
+    pub(crate) fn send_at_once(&self, server: &ServerInfo, wire: &mut Vec<u8>) {
+        write_at_once(server.read_only_eval(), &self.bytes, wire);
     }
 
     /// Appends the commands as they are, or within MULTI and EXEC.

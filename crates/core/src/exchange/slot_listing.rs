@@ -183,14 +183,20 @@ impl SlotList {
         if let Some(bucket) = self.large.pop() {
             self.slot = Slot::of(bucket.walk.name());
             let count = FIELDS_AT_ONCE.to_string();
-            let call =
-                [b"EVAL_RO", BUCKET_PAGE.as_bytes(), b"1", bucket.walk.name(), bucket.walk.cursor(), count.as_bytes()];
+            let call = [
+                env.server.read_only_eval(),
+                BUCKET_PAGE.as_bytes(),
+                b"1",
+                bucket.walk.name(),
+                bucket.walk.cursor(),
+                count.as_bytes(),
+            ];
             write_command(io.wire, &call);
             self.awaited = Some(Awaited::Large(bucket));
             return Step::More(1);
         }
         if !self.buckets.is_empty() {
-            return Step::More(self.send_buckets(io.wire));
+            return Step::More(self.send_buckets(env, io.wire));
         }
         self.send_names(env, io.wire);
         Step::More(1)
@@ -277,7 +283,7 @@ impl SlotList {
         }
     }
 
-    fn send_buckets(&mut self, wire: &mut Vec<u8>) -> u32 {
+    fn send_buckets(&mut self, env: &Env<'_>, wire: &mut Vec<u8>) -> u32 {
         let mean = self.fields.checked_div(self.opened).unwrap_or(USUAL_FIELDS).max(1);
         let at_once = usize::try_from((FIELDS_AT_ONCE / mean).clamp(1, FIELDS_AT_ONCE / 10)).unwrap_or(1);
         let slots: Vec<Slot> = self.buckets.iter().rev().take(at_once).map(|bucket| Slot::of(bucket.name())).collect();
@@ -299,7 +305,7 @@ impl SlotList {
         }
         self.slot = first;
         if together {
-            commands.send_at_once(wire);
+            commands.send_at_once(env.server, wire);
             self.awaited = Some(Awaited::Together(opened));
             return 1;
         }

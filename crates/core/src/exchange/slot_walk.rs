@@ -47,6 +47,8 @@ pub(super) struct SlotWalk {
     at_source: bool,
     /// From which node to which the slot goes, where its names at the source were asked for.
     way: Option<(String, String)>,
+    /// The command of its script.
+    eval: &'static [u8],
     /// The server's cursors go by slot.
     by_slot: bool,
     /// The slot holds too many names to be asked for at once.
@@ -83,6 +85,7 @@ impl SlotWalk {
             start: at,
             at_source: at.phase == Phase::Source,
             way: None,
+            eval: server.read_only_eval(),
             by_slot: server.is_since((8, 0), (8, 0)),
             is_large: at.inner > 0,
             tries: 0,
@@ -115,7 +118,7 @@ impl SlotWalk {
     pub(super) fn send(&self, count: u64, kinds: &[&[u8]], wire: &mut Vec<u8>) {
         let guard = [b"~{", self.at.slot.tag(), b"}"].concat();
         let (number, count) = (self.at.slot.number().to_string(), count.to_string());
-        let mut call: Vec<&[u8]> = vec![b"EVAL_RO", PAGE.as_bytes()];
+        let mut call: Vec<&[u8]> = vec![self.eval, PAGE.as_bytes()];
         if self.at_source {
             call.push(b"0");
         } else {

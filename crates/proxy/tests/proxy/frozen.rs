@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use keyfold_proxy::config::Timeouts;
 use keyfold_proxy::{Handle, start};
-use keyfold_testkit::{Server, Wire, found};
+use keyfold_testkit::{Server, Wire, found_with_redis_7};
 
 use crate::relay::Relay;
 use crate::stage::{address, call, commands, config_behind, config_for, eventually, start_server};
@@ -114,7 +114,7 @@ const ENDLESS: &str = "while true do end";
 #[test]
 fn a_busy_script_is_killed_at_once_and_others_are_told_that_it_runs() {
     let function = format!("#!lua name=lib\nredis.register_function('endless', function() {ENDLESS} end)");
-    for binary in found() {
+    for binary in found_with_redis_7() {
         let server = binary.start(&["--lua-time-limit", "50"]).unwrap();
         let proxy = start(config_for(&server)).unwrap();
         let [mut runs, mut asks, mut runs_too] = [(); 3].map(|()| Wire::connect(address(&proxy)).unwrap());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use keyfold_core::access::Users;
 use keyfold_core::layout::Layout;
 use keyfold_proxy::config::Admin;
-use keyfold_testkit::{Server, Wire, found};
+use keyfold_testkit::{Server, Wire, found_with_redis_7};
 
 use crate::relay::Relay;
 use crate::stage::{
@@ -108,7 +108,7 @@ fn entries_and_errors_are_those_of_each_server() {
         "PING",
         "SLOWLOG GET",
     ];
-    for binary in found() {
+    for binary in found_with_redis_7() {
         let (plain, behind) = (binary.start(&[]).unwrap(), binary.start(&[]).unwrap());
         let proxy = folded(&behind);
         let (mut there, mut here) = (plain.connect().unwrap(), Wire::connect(address(&proxy)).unwrap());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use keyfold_core::layout::Layout;
-use keyfold_testkit::{Binary, Server, found};
+use keyfold_testkit::{Binary, Server, found, found_with_redis_7};
 
 use super::both::{Both, short, shown};
 use super::stage::{Stage, config_for, eventually, serve};
@@ -115,7 +115,7 @@ fn is_about_other_types(args: &[Vec<u8>]) -> bool {
 
 #[test]
 fn any_command_on_large_values_answers_what_the_plain_server_does() {
-    for (binary, protocol) in found().iter().zip([&b"2"[..], b"3"].into_iter().cycle()) {
+    for (binary, protocol) in found_with_redis_7().iter().zip([&b"2"[..], b"3"].into_iter().cycle()) {
         let (plain, stage) = (binary.start(&[]).unwrap(), folded(binary));
         let mut both = Both::connect(&plain, stage.connect());
         both.plain.call(&[b"HELLO", protocol]).unwrap();

@@ -191,7 +191,7 @@ fn parts_of_what_has_gone_are_removed_without_a_walk() {
     const TAGS: &str = "[[namespace]]\nkeys = \"tags:{id:int}\"\ntype = \"set\"\nbucket = { span = 16 }\n";
     let members: Vec<String> = (0..300).map(|number| format!("member{number}")).collect();
     for binary in found() {
-        let server = binary.start(&["--enable-debug-command", "yes"]).unwrap();
+        let server = binary.start(binary.with_debug()).unwrap();
         let mut config = config_for(&server);
         config.layout = Layout::parse_file(TAGS).unwrap().into();
         config.sweep.pause = NEVER;

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use keyfold_testkit::{Binary, Value, Wire, found};
+use keyfold_testkit::{Binary, Value, Wire, found_with_redis_7};
 
 use crate::stage::{address, call, config_for};
 
-/// The oldest server at hand and the newest of each kind.
+/// The oldest server at hand whose words keyfold has, and the newest of each kind.
 pub(crate) fn ends() -> Vec<Binary> {
-    let all = found();
+    let all = found_with_redis_7();
     let last = |flavor| all.iter().rfind(|binary| binary.flavor() == flavor);
     let newest = all.iter().map(Binary::flavor).filter_map(last);
     let mut ends: Vec<Binary> = all.first().into_iter().chain(newest).cloned().collect();

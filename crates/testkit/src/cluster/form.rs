@@ -16,7 +16,10 @@ impl Cluster {
         }
         for (node, share) in self.nodes.iter().zip(shares(primaries)) {
             let (first, last) = share.into_inner();
-            node.call(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()])?;
+            // One by one: Redis 6.2 knows no ranges.
+            let slots: Vec<String> = (first..=last).map(|slot| slot.to_string()).collect();
+            let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+            node.call(&words.collect::<Vec<_>>())?;
         }
         for (index, node) in self.nodes.iter().enumerate() {
             for other in &self.nodes[..index] {

@@ -21,6 +21,9 @@ use super::error::ClusterError;
 use super::nodes_file;
 use super::view::{self, Seen};
 
+/// How far above its port a node takes its bus, before Redis 7.0.
+const OLD_BUS_PORTS: u16 = 10_000;
+
 /// Whether a node's process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
@@ -95,7 +98,11 @@ impl Node {
     fn try_start(binary: &Binary, index: usize, options: &Options) -> Result<Self, ClusterError> {
         let name = format!("node-{index}");
         let system = |source| ClusterError::System { node: name.clone(), source };
-        let (port, bus_port) = (ports::free().map_err(system)?, ports::free().map_err(system)?);
+        let port = ports::free().map_err(system)?;
+        let bus_port = match binary.has_redis_7() {
+            true => ports::free().map_err(system)?,
+            false => port + OLD_BUS_PORTS,
+        };
         let relay = |target| Relay::start(ports::free()?, target);
         let relays = match options.relays {
             true => Some(Relays { clients: relay(port).map_err(system)?, bus: relay(bus_port).map_err(system)? }),
@@ -104,7 +111,8 @@ impl Node {
         // 127.0.0.1 is the clients'.
         let source =
             IpAddr::from(Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + 1 + u32::try_from(index).unwrap_or(0)));
-        let mut args = arguments(index, bus_port, relays.as_ref().map(|relays| (relays, source)), options);
+        let bus_setting = binary.has_redis_7().then_some(bus_port);
+        let mut args = arguments(index, bus_setting, relays.as_ref().map(|relays| (relays, source)), options);
         if let Some(certificates) = &options.tls {
             args.extend(certificates.server_args(port));
             args.extend(["--tls-cluster", "yes"].map(str::to_owned));
@@ -317,16 +325,18 @@ impl Node {
     }
 }
 
-/// The arguments that a node is started with.
-fn arguments(index: usize, bus_port: u16, relays: Option<(&Relays, IpAddr)>, options: &Options) -> Vec<String> {
+/// The arguments that a node is started with; before Redis 7.0 without a port for the bus.
+fn arguments(index: usize, bus_port: Option<u16>, relays: Option<(&Relays, IpAddr)>, options: &Options) -> Vec<String> {
     let mut args = Vec::new();
     let mut set = |name: &str, value: &str| args.extend([format!("--{name}"), value.to_owned()]);
     set("cluster-enabled", "yes");
     set("cluster-config-file", nodes_file::FILE);
-    set("cluster-port", &bus_port.to_string());
+    if let Some(port) = bus_port {
+        set("cluster-port", &port.to_string());
+        set("cluster-preferred-endpoint-type", options.endpoint);
+    }
     set("cluster-node-timeout", &options.node_timeout.as_millis().to_string());
     set("cluster-announce-ip", "127.0.0.1");
-    set("cluster-preferred-endpoint-type", options.endpoint);
     // A test says who replicates whom.
     set("cluster-allow-replica-migration", "no");
     // A replica that comes alone needs not wait for others that might come.

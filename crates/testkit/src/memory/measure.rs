@@ -101,10 +101,7 @@ fn start(binary: &Binary, case: &Case) -> anyhow::Result<Started> {
     let mut args = vec!["--hash-max-ziplist-entries", &entries, "--hash-max-ziplist-value", &value];
     // A quick timer, so that tables soon come to rest.
     args.extend(["--hz", "500"]);
-    // Redis 6.2 knows no such setting, and needs none.
-    if binary.version().major >= 7 {
-        args.extend(["--enable-debug-command", "yes"]);
-    }
+    args.extend(binary.with_debug());
     if !case.in_cluster {
         return Ok(Started::Alone(binary.start(&args)?));
     }

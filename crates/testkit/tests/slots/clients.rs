@@ -7,7 +7,7 @@ use keyfold_testkit::cluster::{Options, slot_of};
 use keyfold_testkit::{Cluster, Value};
 
 use crate::driver::{layout, text};
-use crate::{Driver, each, found};
+use crate::{Driver, each, found, found_with_redis_7};
 
 /// What a reply is made of, names of fields included, and strings as how long they are.
 fn shape(value: &Value) -> String {
@@ -32,7 +32,7 @@ fn announced(cluster: &Cluster) -> Front {
 
 #[test]
 fn keyfolds_answer_as_a_clusters_nodes_do() {
-    each(&found(), |binary| {
+    each(&found_with_redis_7(), |binary| {
         let cluster = Cluster::start(binary, 3, 0, &Options::default()).unwrap();
         let layout = layout();
         let mut driver = Driver::new(&cluster, &layout, announced(&cluster));

@@ -7,4 +7,4 @@ mod keyspace;
 mod scan;
 
 use driver::Driver;
-use keyfold_testkit::servers::{each, found};
+use keyfold_testkit::servers::{each, found, found_with_redis_7};

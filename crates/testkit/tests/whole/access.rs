@@ -174,8 +174,8 @@ fn refused_there(admin: &mut Wire, client: &mut Wire, request: &[String]) -> Opt
 #[test]
 fn the_same_is_allowed_and_refused() {
     for binary in found() {
-        let commands = ["--enable-debug-command", "yes", "--enable-module-command", "yes"];
-        let server = binary.start(&commands).unwrap();
+        let with_modules: &[&str] = if binary.has_redis_7() { &["--enable-module-command", "yes"] } else { &[] };
+        let server = binary.start(&[binary.with_debug(), with_modules].concat()).unwrap();
         let (mut admin, mut client) = (server.connect().unwrap(), server.connect().unwrap());
         let mut known = known_to(&mut admin);
         // It is in the category of blocking commands in some versions, and not in others.

@@ -40,7 +40,7 @@ fn a_script_that_keeps_the_server_busy_is_waited_for() {
 #[test]
 fn a_server_that_loads_its_data_is_waited_for() {
     for binary in found() {
-        let server = binary.start(&["--enable-debug-command", "yes"]).unwrap();
+        let server = binary.start(binary.with_debug()).unwrap();
         let mut asks = server.connect().unwrap();
         let mut set = |name: &str, value: &str| {
             let reply = asks.call(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]).unwrap();

@@ -72,7 +72,7 @@ fn fields_with_a_ttl() {
 #[test]
 fn fields_with_a_ttl_far_from_the_sample() {
     for binary in found() {
-        let server = binary.start(&["--enable-debug-command", "yes"]).unwrap();
+        let server = binary.start(binary.with_debug()).unwrap();
         let handmade = 40;
         for bucket in 1..=handmade {
             call(&server, &["HSET", &format!("mediabucket:{bucket}"), &format!("{bucket}001"), "a"]);

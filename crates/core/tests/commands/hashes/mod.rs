@@ -261,8 +261,9 @@ fn compare_commands(binary: &Binary, protocol: Protocol, commands: u64) {
 
 fn compare_on_all(protocol: Protocol) {
     let wanted = std::env::var("KEYFOLD_SERVER").unwrap_or_default();
-    let binaries: Vec<Binary> =
-        servers::found().into_iter().filter(|binary| binary.name().starts_with(&wanted)).collect();
+    // Before Redis 7.0 neither the time of an expiry nor two sections of INFO can be asked for.
+    let mut binaries = servers::found_with_redis_7();
+    binaries.retain(|binary| binary.name().starts_with(&wanted));
     let commands = setting("KEYFOLD_COMMANDS", 60_000) / 2 / u64::try_from(binaries.len().max(1)).unwrap();
     servers::each(&binaries, |binary| compare_commands(binary, protocol, commands));
 }

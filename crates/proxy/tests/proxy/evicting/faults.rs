@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_proxy::Handle;
-use keyfold_testkit::{Wire, found};
+use keyfold_testkit::{Wire, found, found_with_redis_7};
 
 use super::values::{Clients, assert_clean, assert_right, until_vanished};
 use super::{MB, WAYS, another, cached, set_max, text_of};
@@ -16,7 +16,7 @@ fn evicted(proxy: &Handle) -> u64 {
 
 #[test]
 fn two_keyfolds_and_the_one_that_evicts_goes() {
-    for binary in found() {
+    for binary in found_with_redis_7() {
         let mut stage = cached(&binary, WAYS, 5 * MB);
         let layout = stage.proxy.layout();
         let addresses = |one: &Handle, other: &Handle| [address(one), address(other)];
@@ -88,7 +88,7 @@ fn a_server_that_begins_anew_is_kept_within_its_memory_again() {
 
 #[test]
 fn a_server_that_evicts_all_the_same_is_counted_and_costs_misses() {
-    for binary in found() {
+    for binary in found_with_redis_7() {
         let stage = cached(&binary, WAYS, 6 * MB);
         set_max(&stage.server, stage.empty + 3 * MB);
         let mut clients = Clients::new(3);

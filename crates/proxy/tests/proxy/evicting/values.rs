@@ -8,7 +8,7 @@ use std::thread;
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Physical, spill_name};
 use keyfold_testkit::load::{CacheClient, Report};
-use keyfold_testkit::{Server, Wire, found};
+use keyfold_testkit::{Server, Wire, found, found_with_redis_7};
 
 use super::{Cached, MB, WAYS, cached, info, send_all, words};
 use crate::stage::{address, eventually, reaches};
@@ -143,7 +143,7 @@ pub(super) fn assert_clean(stage: &Cached) {
 
 #[test]
 fn each_key_is_there_with_its_value_or_absent() {
-    for binary in found() {
+    for binary in found_with_redis_7() {
         let stage = cached(&binary, WAYS, 6 * MB);
         let mut clients = Clients::new(4);
         clients.work(&[address(&stage.proxy)], |_| {
