@@ -81,13 +81,13 @@ impl World {
             Action::StartChange => {
                 let now = in_force(&self.server.register()).expect("the action is there only then");
                 let to = self.layouts.go_on(now, bounds, self.moved).expect("the action is there only then");
-                self.start_change(bounds.changes, to, None);
+                self.start_change(bounds.changes, to, None, fault);
             }
             Action::StartPutBack(index) => {
                 let known = self.processes[index].known.expect("only who served something knows of a loss");
                 let to =
                     self.layouts.put_back(self.layouts.newest(known, &self.server.register()), &self.server.register());
-                self.start_change(bounds.changes, to, Some(index));
+                self.start_change(bounds.changes, to, Some(index), fault);
             }
             Action::Lose(loss) => {
                 self.left.losses &= !(1 << loss);
@@ -304,12 +304,16 @@ impl World {
         self.stop_if_idle(member, fault);
     }
 
-    fn start_change(&mut self, all: u8, to: u8, member: Option<usize>) {
+    fn start_change(&mut self, all: u8, to: u8, member: Option<usize>, fault: Option<Fault>) {
         let number = u64::from(all - self.left.changes) + 1;
         let register = self.server.register();
         let known = member.and_then(|index| self.processes[index].known);
         let base = in_force(&register).into_iter().chain(known).map(|number| self.layouts.revision(number)).max();
-        let coordinator = Coordinator::new(number, register, &text_of(to), base.unwrap_or_default());
+        let mut coordinator = Coordinator::new(number, register, &text_of(to), base.unwrap_or_default());
+        let is_lost = member.is_some_and(|index| self.processes[index].member.found() == Found::Lost);
+        if is_lost && fault != Some(Fault::PassesOver) {
+            coordinator = coordinator.hearing_all();
+        }
         self.left.changes -= 1;
         self.change = Some(Change { coordinator, fresh: false, to, member });
         self.ask();

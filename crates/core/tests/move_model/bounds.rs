@@ -81,6 +81,8 @@ pub(crate) enum Fault {
     BlindChange,
     /// A member whose layout was set back goes by what is there.
     ObeysTheOlder,
+    /// What was lost is put back although a member that may know a newer layout doesn't answer.
+    PassesOver,
     /// The mover doesn't look whether the old place still holds what it read.
     BlindMover,
     /// The mover is no member's: nobody waits for its steps when the layout is replaced.

@@ -203,7 +203,9 @@ fn larger() {
     let losses = &[Loss::Register, Loss::SetBack, Loss::Answers];
     check_long("one loss after another", Bounds { losses, commands: [1, 0], changes: 3, ..CHANGE });
     let losses = &[Loss::Register];
-    check_long("the register is lost while members are silent", Bounds { losses, commands: [1, 0], ..silence });
+    let lost = Bounds { losses, commands: [1, 0], ..silence };
+    check_long("the register is lost while members are silent", lost.clone());
+    check_fault(Fault::PassesOver, &lost, &[LINEARIZABLE]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use keyfold_core::change::{
-    Act, Answer, ChangeAttempt, Connection, Coordinator, Course, Found, HOLD_MS, Member, Owner, Register,
+    Act, Answer, ChangeAttempt, Connection, Coordinator, Course, Found, HOLD_MS, Member, Obstacle, Owner, Register,
 };
 use keyfold_core::codec::Kinds;
 use keyfold_core::layout::{Attempt, Epoch, Layout};
@@ -377,7 +377,12 @@ impl Keeper {
         let base = self.doubt.as_ref().map_or(base, |doubt| base.max(doubt.revision()));
         let change = Coordinator::new(change, self.member.register().clone(), text.as_bytes(), base);
         self.change_on = self.looked_on;
-        self.change = Some(if self.nodes.are_cluster() { change.in_cluster() } else { change });
+        self.change = Some(match self.member.found() {
+            // Its witnesses know what was lost.
+            _ if self.nodes.are_cluster() => change.in_cluster(),
+            Found::Lost => change.hearing_all(),
+            Found::InForce(_) | Found::Unreadable => change,
+        });
     }
 
     /// Lets others have their turn, for a time that no two choose alike.
@@ -441,7 +446,10 @@ impl Keeper {
             }
             Course::Done => return Ok(Stepped::Over),
             Course::GiveUp(obstacle) => {
-                tracing::debug!(%obstacle, "the layout is put back later");
+                match obstacle {
+                    Obstacle::Unheard(_) => tracing::warn!(%obstacle, "the layout that was lost is put back later"),
+                    _ => tracing::debug!(%obstacle, "the layout is put back later"),
+                }
                 return Ok(Stepped::GivenUp);
             }
         }

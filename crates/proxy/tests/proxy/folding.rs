@@ -1,7 +1,9 @@
 //! The layout in use: its change under load, and the sweep of what it left behind.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use keyfold_core::admin::{CHANGE_KEY, COPY_KEY, LAYOUT_KEY};
 use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_testkit::Wire;
 
@@ -92,6 +94,30 @@ fn who_was_held_back_for_nothing_goes_on() {
     assert_eq!(other.reply().unwrap(), b"$4\r\nhere\r\n");
     relay.line_that_said("never-answered").unwrap().cut();
     assert!(stuck.reply().unwrap().starts_with(b"-ERR keyfold: the connection to the server"));
+}
+
+/// It may be the only one that saw the newest layout.
+#[test]
+fn what_was_lost_is_not_put_back_past_a_keyfold_that_says_nothing() {
+    let stage = folded(USERS);
+    let (mut direct, mut silent) = (stage.server.connect().unwrap(), stage.server.connect().unwrap());
+    let mut client = stage.connect();
+    assert_eq!(call(&mut client, "SET user:1 a"), "+OK\r\n");
+    assert_eq!(call(&mut silent, "CLIENT SETNAME keyfold:00ff"), "+OK\r\n");
+    direct.call(&[b"DEL", LAYOUT_KEY, COPY_KEY]).unwrap();
+    let mut tries = BTreeSet::new();
+    eventually("it is tried again", || {
+        let announced = direct.ask(&[b"GET", CHANGE_KEY]).unwrap();
+        let text = String::from_utf8_lossy(announced.bytes().unwrap_or_default()).into_owned();
+        tries.extend(text.split(' ').nth(1).map(str::to_owned));
+        tries.len() > 1
+    });
+    assert_eq!(call(&mut direct, "EXISTS keyfold:{home}:layout"), ":0\r\n");
+    assert_eq!(call(&mut silent, "PING"), "+PONG\r\n", "its connection is not closed");
+    assert_eq!(call(&mut client, "GET user:1"), "$1\r\na\r\n", "who was served is served");
+    drop(silent);
+    eventually("it is put back", || call(&mut direct, "EXISTS keyfold:{home}:layout") == ":1\r\n");
+    assert_eq!(call(&mut client, "GET user:1"), "$1\r\na\r\n");
 }
 
 #[test]

@@ -81,6 +81,9 @@ pub enum Obstacle {
     /// Members never stood still together.
     #[error("these keyfold processes could not stop for a moment, as requests under way took too long: {}; try again when they are less busy", .0.join(", "))]
     NotHeld(Vec<String>),
+    /// Members that may know what was lost say nothing.
+    #[error("these keyfold processes don't answer, and may know a newer layout than is to be put back: {}; end those that stand still", .0.join(", "))]
+    Unheard(Vec<String>),
 }
 
 /// A change under way.
@@ -99,6 +102,8 @@ pub struct Coordinator {
     connections: Vec<Connection>,
     /// Members that did not answer in time: nobody waits for them any more.
     silent: BTreeSet<Vec<u8>>,
+    /// Nobody is passed over.
+    hears_all: bool,
     is_done: bool,
     /// What is known of the witnesses; none of a single server, which has none.
     witnesses: Option<Warned>,
@@ -141,6 +146,7 @@ impl Coordinator {
             listed_for: None,
             connections: Vec::new(),
             silent: BTreeSet::new(),
+            hears_all: false,
             is_done: false,
             witnesses: None,
             seen: Seen::default(),
@@ -151,6 +157,14 @@ impl Coordinator {
     #[must_use]
     pub fn in_cluster(mut self) -> Self {
         self.witnesses = Some(Warned::default());
+        self
+    }
+
+    /// The same for what takes the place of a layout that was lost where no witness knows it: a member that doesn't answer may be the one
+    /// that knows a newer one, and is not passed over.
+    #[must_use]
+    pub fn hearing_all(mut self) -> Self {
+        self.hears_all = true;
         self
     }
 
@@ -177,7 +191,7 @@ impl Coordinator {
         if let Some(warned) = self.witnesses.as_mut().filter(|_| stands) {
             warned.standing = warned.told;
         }
-        if self.has_waited_for_ready() {
+        if self.has_waited_for_ready() && !self.hears_all {
             let lagging = self.lagging_members();
             self.silent.extend(lagging);
         }
@@ -214,6 +228,9 @@ impl Coordinator {
         let lagging = self.lagging_members();
         match announced.phase {
             Phase::Prepare if lagging.is_empty() => self.next_phase(Phase::Hold),
+            Phase::Prepare if self.hears_all && self.has_waited_for_ready() => {
+                Course::GiveUp(Obstacle::Unheard(self.who(&lagging)))
+            }
             Phase::Prepare => Course::Wait(3),
             Phase::Hold if lagging.is_empty() && self.listed_for != Some(self.attempt) => Course::List,
             Phase::Hold if lagging.is_empty() => {

@@ -71,6 +71,21 @@ fn who_is_silent_is_closed_and_who_answers_is_waited_for() {
 }
 
 #[test]
+fn what_was_lost_is_put_back_past_nobody_who_is_silent() {
+    let mut coordinator = coordinator().hearing_all();
+    let course = at(&mut coordinator, 0, &[]);
+    announce(&mut coordinator, &course, Phase::Prepare);
+    coordinator.listed(vec![member(1, "a"), member(2, "b")]);
+    assert_eq!(at(&mut coordinator, 1000, &[("a", "ready")]), Course::Wait(3), "for b");
+    let gave_up = at(&mut coordinator, 4000, &[("a", "ready")]);
+    assert_eq!(gave_up, Course::GiveUp(Obstacle::Unheard(vec!["b".to_owned()])));
+    let course = at(&mut coordinator, 4000, &[("a", "ready"), ("b", "ready")]);
+    announce(&mut coordinator, &course, Phase::Hold);
+    let late = at(&mut coordinator, 4000, &[("a", "held"), ("b", "ready")]);
+    assert_eq!(late, Course::Wait(1), "nor past one that is slow");
+}
+
+#[test]
 fn who_cannot_stop_is_asked_again_and_a_newcomer_is_waited_for() {
     let mut coordinator = coordinator();
     let course = at(&mut coordinator, 0, &[]);
