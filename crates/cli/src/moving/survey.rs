@@ -124,6 +124,7 @@ pub(crate) fn survey(
                 samples: BTreeMap::new(),
                 seen: HashSet::new(),
                 families: &mut families,
+                expiring_fields: None,
             };
             look.walk(interrupt, &mut progress)?;
             let weighed = look.note_samples();
@@ -197,6 +198,8 @@ struct Look<'a, 'm> {
     /// each stands for many keys.
     seen: HashSet<u128>,
     families: &'a mut BTreeMap<usize, Family>,
+    /// Whether fields of hashes expire, once it was asked.
+    expiring_fields: Option<bool>,
 }
 
 impl<'m> Look<'_, 'm> {
@@ -306,9 +309,12 @@ impl<'m> Look<'_, 'm> {
 
     /// Whether a hash of the server has a field that expires. Which one is told of no hash as a whole.
     fn has_expiring_fields(&mut self) -> anyhow::Result<bool> {
+        if let Some(known) = self.expiring_fields {
+            return Ok(known);
+        }
         let text = String::from_utf8_lossy(&self.server.ask::<Vec<u8>>(&[b"INFO", b"keyspace"])?).into_owned();
         let counts = |name: &str| text.split(name).skip(1).any(|rest| !rest.starts_with('0'));
-        Ok(counts("subexpiry=") || counts("keys_with_volatile_items="))
+        Ok(*self.expiring_fields.insert(counts("subexpiry=") || counts("keys_with_volatile_items=")))
     }
 
     /// Members are read once it is known how many there are: a server answers nobody else while it gives very many.
@@ -404,7 +410,7 @@ impl<'m> Look<'_, 'm> {
     fn look_for_field_ttls(&mut self, buckets: &[(NamespaceIndex, Vec<u8>)]) -> anyhow::Result<()> {
         let is_handmade = |(_, name): &&(NamespaceIndex, Vec<u8>)| self.layout.packing_in(name).is_some();
         let handmade: Vec<_> = buckets.iter().filter(is_handmade).cloned().collect();
-        if handmade.is_empty() || !self.server.version().has_field_ttl() || !self.has_expiring_fields()? {
+        if handmade.is_empty() || !self.has_expiring_fields()? {
             return Ok(());
         }
         let fields = self.read(&handmade)?;
