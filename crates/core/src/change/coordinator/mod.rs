@@ -95,7 +95,8 @@ pub struct Coordinator {
     base: Revision,
     /// The try under way.
     attempt: u32,
-    since_ms: i64,
+    /// When it first saw its announcement stand: who may have learned of it no earlier is given his time from then on.
+    since_ms: Option<i64>,
     began_ms: Option<i64>,
     /// The try for which it was asked last who is there.
     listed_for: Option<u32>,
@@ -141,7 +142,7 @@ impl Coordinator {
             to: Register::of(to),
             base,
             attempt: 0,
-            since_ms: 0,
+            since_ms: None,
             began_ms: None,
             listed_for: None,
             connections: Vec::new(),
@@ -187,8 +188,11 @@ impl Coordinator {
         }
         self.began_ms.get_or_insert(now_ms);
         self.seen = Seen { now_ms, answers, announcement, register };
-        let stands = self.announced_phase() == Some(Phase::Hold);
-        if let Some(warned) = self.witnesses.as_mut().filter(|_| stands) {
+        let stands = self.announced_phase();
+        if stands.is_some() {
+            self.since_ms.get_or_insert(now_ms);
+        }
+        if let Some(warned) = self.witnesses.as_mut().filter(|_| stands == Some(Phase::Hold)) {
             warned.standing = warned.told;
         }
         if self.has_waited_for_ready() && !self.hears_all {
@@ -237,7 +241,7 @@ impl Coordinator {
                 let left: Vec<_> = self.connections.iter().filter(|one| !self.is_held(one)).cloned().collect();
                 if left.is_empty() { Course::Activate } else { Course::Close(left) }
             }
-            Phase::Hold if (0..announced.attempt.hold_ms()).contains(&(now_ms - self.since_ms)) => Course::Wait(1),
+            Phase::Hold if !self.has_stood_for(announced.attempt.hold_ms()) => Course::Wait(1),
             Phase::Hold if self.attempt < MAX_ATTEMPTS => self.next_phase(Phase::Prepare),
             Phase::Hold => Course::GiveUp(Obstacle::NotHeld(self.who(&lagging))),
         }
@@ -248,8 +252,12 @@ impl Coordinator {
     }
 
     fn has_waited_for_ready(&self) -> bool {
-        let prepares = self.announced_phase() == Some(Phase::Prepare);
-        prepares && !(0..READY_MS).contains(&(self.seen.now_ms - self.since_ms))
+        self.announced_phase() == Some(Phase::Prepare) && self.has_stood_for(READY_MS)
+    }
+
+    /// Whether it has seen its announcement stand for so long, or the clock was put back meanwhile.
+    fn has_stood_for(&self, ms: i64) -> bool {
+        self.since_ms.is_some_and(|since| !(0..ms).contains(&(self.seen.now_ms - since)))
     }
 
     fn announced_phase(&self) -> Option<Phase> {
@@ -325,7 +333,7 @@ impl Coordinator {
         let carried_out = carried_out(reply)?;
         if carried_out {
             self.attempt = announcement.attempt.number;
-            self.since_ms = self.seen.now_ms;
+            self.since_ms = None;
         }
         Ok(carried_out)
     }

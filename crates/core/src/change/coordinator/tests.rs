@@ -71,6 +71,18 @@ fn who_is_silent_is_closed_and_who_answers_is_waited_for() {
 }
 
 #[test]
+fn who_could_not_know_yet_is_not_silent() {
+    let mut coordinator = coordinator();
+    let course = at(&mut coordinator, 0, &[]);
+    announce(&mut coordinator, &course, Phase::Prepare);
+    coordinator.listed(vec![member(1, "a")]);
+    assert_eq!(at(&mut coordinator, 4000, &[]), Course::Wait(3), "it stood still itself, perhaps before it announced");
+    assert_eq!(at(&mut coordinator, 4000 + READY_MS - 1, &[]), Course::Wait(3));
+    let course = at(&mut coordinator, 4000 + READY_MS, &[]);
+    announce(&mut coordinator, &course, Phase::Hold);
+}
+
+#[test]
 fn what_was_lost_is_put_back_past_nobody_who_is_silent() {
     let mut coordinator = coordinator().hearing_all();
     let course = at(&mut coordinator, 0, &[]);
