@@ -13,7 +13,7 @@
 //! | `part` | one member, field, value or score |
 //! | `text` | lengths, and strings in their encodings |
 //! | `input` | bytes, counted and summed up |
-//! | `payload` | a value as DUMP gives it, for any server |
+//! | `payload` | a value as DUMP gives it: for any server, or taken apart |
 //! | `usage` | what a server takes for a value |
 //! | `error` | why a dump can't be read on |
 //!
@@ -37,7 +37,7 @@ pub use dump::{Dump, EvictsBy, Head, Key, Record};
 pub use error::DumpError;
 pub use input::KEPT_BYTES;
 pub use part::Part;
-pub use payload::portable;
+pub use payload::{expiring_hash, portable, stream_groups};
 pub use text::Text;
 pub use usage::Usage;
 pub use value::{Collection, Element, Form, Kind, Value};

@@ -84,6 +84,32 @@ pub struct Element<'b> {
 /// Who is told of elements.
 pub(crate) type Each<'e> = &'e mut dyn FnMut(Element<'_>);
 
+/// What a stream has beside its entries, in the order in which every form of it has that: groups and their consumers by name, what
+/// they were given by its identifier.
+pub(crate) enum OfStream<'t> {
+    LastId(u64, u64),
+    Group {
+        name: &'t Text,
+        last_id: (u64, u64),
+    },
+    /// Given to a consumer of the group, and not acknowledged.
+    Delivered {
+        id: StreamId,
+        at_ms: i64,
+        times: u64,
+    },
+    Consumer(&'t Text),
+    /// Where the time lies that only the third form has: when the consumer last got something.
+    ActiveTime {
+        at: u64,
+    },
+    /// One of what was delivered, to this consumer.
+    Owns(StreamId),
+}
+
+/// Who is told of that.
+pub(crate) type EachOfStream<'e> = &'e mut dyn FnMut(OfStream<'_>);
+
 /// The numbers of types (`rdb.h`), as far as Redis 6.2 and later write or read them.
 pub(crate) mod number {
     pub(crate) const STRING: u8 = 0;
@@ -105,9 +131,9 @@ pub(crate) mod number {
     pub(super) const SET_LISTPACK: u8 = 20;
     pub(crate) const STREAM_3: u8 = 21;
     /// Valkey's from 9.0 on; Redis had another by this number before 7.4 was released.
-    pub(super) const HASH_WITH_EXPIRIES: u8 = 22;
-    pub(super) const HASH_METADATA: u8 = 24;
-    pub(super) const HASH_LISTPACK_EX: u8 = 25;
+    pub(crate) const HASH_WITH_EXPIRIES: u8 = 22;
+    pub(crate) const HASH_METADATA: u8 = 24;
+    pub(crate) const HASH_LISTPACK_EX: u8 = 25;
 }
 
 /// How the value of a module ends, and what it has before that.
@@ -121,7 +147,8 @@ mod module {
 }
 
 pub(crate) const TIME_BYTES: u64 = 8;
-const STREAM_ID_BYTES: u64 = 16;
+/// An identifier as a stream's group has it.
+pub(crate) type StreamId = [u8; 16];
 /// A piece of a list that is one long string.
 const PLAIN_PIECE: u64 = 1;
 
@@ -174,7 +201,7 @@ impl<R: Read> Input<R> {
             number::SORTED_SET_ZIPLIST => self.packed(SortedSet, Ziplist, 2, each)?,
             number::LIST_ZIPLISTS => self.list(Ziplist, false, each)?,
             number::LIST_LISTPACKS => self.list(Listpack, true, each)?,
-            number::STREAM | number::STREAM_2 | number::STREAM_3 => self.stream(number, &mut Vec::new())?,
+            number::STREAM | number::STREAM_2 | number::STREAM_3 => self.stream(number, &mut |_| {})?,
             number::MODULE => {
                 let from = self.at();
                 self.length()?;
@@ -269,8 +296,8 @@ impl<R: Read> Input<R> {
         Ok(list)
     }
 
-    /// A stream of this type, and where the times lie that only the third type has: when a consumer last got something.
-    pub(crate) fn stream(&mut self, number: u8, active_times: &mut Vec<u64>) -> Result<Collection, DumpError> {
+    /// A stream of this type.
+    pub(crate) fn stream(&mut self, number: u8, each: EachOfStream<'_>) -> Result<Collection, DumpError> {
         let (is_second, is_third) = (number >= number::STREAM_2, number >= number::STREAM_3);
         let pieces = self.length()?;
         let mut packed_bytes = 0;
@@ -279,32 +306,33 @@ impl<R: Read> Input<R> {
             packed_bytes += self.text()?.len;
         }
         let elements = self.length()?;
-        // The last identifier; later also the first, the highest deleted, and how many there ever were.
-        for _ in 0..if is_second { 7 } else { 2 } {
-            self.length()?;
-        }
+        each(OfStream::LastId(self.length()?, self.length()?));
+        // The first identifier, the highest deleted, and how many there ever were.
+        self.skip_lengths(if is_second { 5 } else { 0 })?;
         for _ in 0..self.length()? {
-            self.skip_text()?;
-            for _ in 0..if is_second { 3 } else { 2 } {
-                self.length()?;
+            let name = self.text()?;
+            each(OfStream::Group { name: &name, last_id: (self.length()?, self.length()?) });
+            self.skip_lengths(if is_second { 1 } else { 0 })?;
+            for _ in 0..self.length()? {
+                let (id, at_ms) = (self.array()?, i64::from_le_bytes(self.array()?));
+                each(OfStream::Delivered { id, at_ms, times: self.length()? });
             }
             for _ in 0..self.length()? {
-                self.skip(STREAM_ID_BYTES + TIME_BYTES)?;
-                self.length()?;
-            }
-            for _ in 0..self.length()? {
-                self.skip_text()?;
+                each(OfStream::Consumer(&self.text()?));
                 self.skip(TIME_BYTES)?;
                 if is_third {
-                    active_times.push(self.at());
+                    each(OfStream::ActiveTime { at: self.at() });
                     self.skip(TIME_BYTES)?;
                 }
-                let pending = self.length()?;
-                for _ in 0..pending {
-                    self.skip(STREAM_ID_BYTES)?;
+                for _ in 0..self.length()? {
+                    each(OfStream::Owns(self.array()?));
                 }
             }
         }
         Ok(Collection { kind: Kind::Stream, form: Form::Pieces, elements, packed_bytes, pieces })
+    }
+
+    fn skip_lengths(&mut self, count: usize) -> Result<(), DumpError> {
+        (0..count).try_for_each(|_| self.length().map(drop))
     }
 }

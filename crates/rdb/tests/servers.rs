@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use keyfold_core::collection::FieldExpiryForm;
 use keyfold_core::memory::{Allocator, Family, Model, Server as Which};
-use keyfold_rdb::{Collection, Dump, DumpError, Form, Kind, Record, Usage, Value, portable};
+use keyfold_rdb::{
+    Collection, Dump, DumpError, Form, Kind, Record, Usage, Value, expiring_hash, portable, stream_groups,
+};
 use keyfold_testkit::reply::Value as Reply;
 use keyfold_testkit::servers::each;
 use keyfold_testkit::{Binary, Flavor, Server, Wire, found};
@@ -278,6 +280,13 @@ fn fields_expire(binary: &Binary) -> bool {
     }
 }
 
+/// What a payload of a stream says beside its entries.
+fn groups_of(payload: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut said = Vec::new();
+    stream_groups(payload, &mut |parts| said.push(parts.join(&b' ')))?;
+    Some(said)
+}
+
 #[test]
 fn what_one_server_dumps_all_others_take_once_it_is_portable() {
     let binaries = found();
@@ -315,6 +324,15 @@ fn what_one_server_dumps_all_others_take_once_it_is_portable() {
                 let both_expire = fields_expire(from) && fields_expire(to);
                 let [held, there] = [&mut wire, &mut other].map(|wire| elements(wire, name, both_expire));
                 assert_eq!(there, held, "{name} of {} in {}", from.name(), to.name());
+                let dumped_there = ask(&mut other, &["DUMP", name]);
+                let [held, there] = [&dumped, &dumped_there].map(|dumped| {
+                    let payload = dumped.bytes().unwrap();
+                    (expiring_hash(payload), groups_of(payload))
+                });
+                assert_eq!(there, held, "{name} of {} in {}", from.name(), to.name());
+                let expiring = held.0.is_some_and(|hash| hash.expiries().eq([EXPIRES_AT_MS]));
+                let told = (expiring, held.1.is_some_and(|said| said.len() > 3));
+                assert_eq!(told, (name.ends_with(":expiring"), name == "stream"), "{name}");
             }
             let has_none = fields_expire(from) && !fields_expire(to);
             let mut lacking = if has_none { vec!["hash:packed:expiring", "hash:table:expiring"] } else { Vec::new() };

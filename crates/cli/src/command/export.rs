@@ -16,7 +16,7 @@ use crate::config::export::Export;
 use crate::records::dump::Writer;
 use crate::records::finding::Tally;
 use crate::records::fingerprints::Fingerprints;
-use crate::records::inquiry::Wants;
+use crate::records::inquiry::{Payloads, Wants};
 use crate::records::walk::{Manner, Sight, walk_all};
 use crate::records::{Record, digest};
 use crate::scan;
@@ -71,7 +71,7 @@ fn write_all(
     let manner = Manner {
         layout,
         folded,
-        wants: Wants { dumps: true, ..Wants::default() },
+        wants: Wants { payloads: Payloads::All, ..Wants::default() },
         forgetful: config.flags.allow_repeats,
         listpack_limits: (None, None),
         stopped: &|| interrupt.wanted(),

@@ -11,6 +11,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use super::content::Living;
 use super::{Record, digest};
 
 /// Parts of a digest.
@@ -28,10 +29,10 @@ impl Sums {
         Self { parts: vec![(0, 0); PARTS] }
     }
 
-    /// Adds a record with this expiry.
-    pub(crate) fn add(&mut self, record: &Record, expires_at_ms: Option<i64>) {
+    /// Adds a record that holds this, with this expiry.
+    pub(crate) fn add(&mut self, record: &Record, living: Living, expires_at_ms: Option<i64>) {
         let (sum, records) = &mut self.parts[part_of(record)];
-        *sum = sum.wrapping_add(digest::record(record, expires_at_ms));
+        *sum = sum.wrapping_add(digest::record(record, living.digest, expires_at_ms));
         *records += 1;
     }
 
@@ -125,7 +126,9 @@ impl Differences {
 /// The second look: the dump's records of some parts, waiting for the server's.
 pub(crate) struct Close {
     parts: Vec<bool>,
-    waiting: HashMap<(u32, Vec<u8>), (u128, Option<i64>)>,
+    waiting: HashMap<(u32, Vec<u8>), (Living, Option<i64>)>,
+    /// What differs, unless a field of it has expired since: when the first did.
+    unsure: Vec<((u32, Vec<u8>), i64)>,
     tolerance_ms: u64,
     list: usize,
     found: Differences,
@@ -135,26 +138,28 @@ impl Close {
     /// A look at `parts`, with at most `list` keys named.
     pub(crate) fn new(parts: Vec<bool>, tolerance_ms: u64, list: usize) -> Self {
         let found = Differences { complete: true, ..Differences::default() };
-        Self { parts, waiting: HashMap::new(), tolerance_ms, list, found }
+        Self { parts, waiting: HashMap::new(), unsure: Vec::new(), tolerance_ms, list, found }
     }
 
-    /// Takes a record of the dump. Of two with one key the later counts, as it does for an import.
-    pub(crate) fn expect(&mut self, record: Record) {
+    /// Takes a record of the dump, and what lives of it. Of two with one key the later counts, as it does for an import.
+    pub(crate) fn expect(&mut self, record: Record, living: Living) {
         if self.parts[part_of(&record)] {
-            let held = (digest::content(&record.content), record.expires_at_ms);
-            self.waiting.insert((record.database, record.key), held);
+            self.waiting.insert((record.database, record.key), (living, record.expires_at_ms));
         }
     }
 
-    /// Takes a record of the server.
-    pub(crate) fn meet(&mut self, record: &Record) {
+    /// Takes a record of the server, likewise.
+    pub(crate) fn meet(&mut self, record: &Record, living: Living) {
         if !self.parts[part_of(record)] {
             return;
         }
         let key = (record.database, record.key.clone());
         let (dump, server) = match self.waiting.remove(&key) {
             None => return self.note(key, How::Extra),
-            Some((content, _)) if content != digest::content(&record.content) => return self.note(key, How::Value),
+            Some((dump, _)) if dump.digest != living.digest => match dump.changes_at_ms {
+                Some(at_ms) => return self.unsure.push((key, at_ms)),
+                None => return self.note(key, How::Value),
+            },
             Some((_, expires_at_ms)) => (expires_at_ms, record.expires_at_ms),
         };
         if !same_expiry(dump, server, self.tolerance_ms) {
@@ -165,8 +170,12 @@ impl Close {
     /// What differs, the server having been walked over. What has expired by `now_ms` is not missed.
     pub(crate) fn finish(mut self, now_ms: i64) -> Differences {
         let mut missing: Vec<_> = std::mem::take(&mut self.waiting).into_iter().collect();
-        missing.retain(|(_, (_, expires_at_ms))| expires_at_ms.is_none_or(|at| at >= now_ms));
+        let stays = |at: Option<i64>| at.is_none_or(|at| at >= now_ms);
+        missing.retain(|(_, (living, expires_at_ms))| stays(*expires_at_ms) && stays(living.passes_at_ms));
         missing.sort_unstable();
+        for (key, _) in std::mem::take(&mut self.unsure).into_iter().filter(|(_, at)| *at >= now_ms) {
+            self.note(key, How::Value);
+        }
         for (key, _) in missing {
             self.note(key, How::Missing);
         }
@@ -232,21 +241,26 @@ impl fmt::Display for Difference {
 mod tests {
     use super::*;
     use crate::records::Content;
+    use crate::records::content::living;
 
     fn record(key: &str, value: &str, expires_at_ms: Option<i64>) -> Record {
         Record { database: 0, key: key.into(), content: Content::String(value.into()), expires_at_ms }
     }
 
+    fn alive(record: &Record) -> Living {
+        living(&record.content, 0).unwrap()
+    }
+
     fn sums(records: &[Record]) -> Sums {
         let mut sums = Sums::new();
-        records.iter().for_each(|record| sums.add(record, record.expires_at_ms));
+        records.iter().for_each(|record| sums.add(record, alive(record), record.expires_at_ms));
         sums
     }
 
     fn close(dump: &[Record], server: &[Record], tolerance_ms: u64) -> Differences {
         let mut close = Close::new(sums(dump).differing(&sums(server)).pop().unwrap(), tolerance_ms, 10);
-        dump.iter().cloned().for_each(|record| close.expect(record));
-        server.iter().for_each(|record| close.meet(record));
+        dump.iter().for_each(|record| close.expect(record.clone(), alive(record)));
+        server.iter().for_each(|record| close.meet(record, alive(record)));
         close.finish(1000)
     }
 

@@ -1,12 +1,14 @@
 //! Lists, hashes and the other types: how each is read whole, and a digest of its elements.
 //!
 //! DUMP's bytes differ between servers' versions and encodings, and with the order of a hash table; the elements
-//! don't. What isn't an element stays outside the digest: a hash's expiries of single fields, a stream's groups.
+//! don't. What isn't an element stays outside that digest: expiries of a hash's fields, a stream's groups. [`living`] has them too.
 
-use keyfold_core::collection::{Collection, CollectionKind};
+use keyfold_core::collection::{Collection, CollectionKind, Field};
 use keyfold_core::resp::Reply;
+use keyfold_rdb::{expiring_hash, stream_groups};
 
-use super::digest::of_parts;
+use super::digest::{self, of_parts};
+use super::{Content, Other, Packed};
 
 /// The command that reads all elements of a key of this type; none for types whose elements aren't known.
 pub(crate) fn read_command<'a>(kind: &str, name: &'a [u8]) -> Option<Vec<&'a [u8]>> {
@@ -65,6 +67,51 @@ pub(crate) fn digest_of(collection: &Collection) -> u128 {
         Collection::Set(set) => all(&mut set.iter().map(|member| of_parts(&[member]))),
         Collection::Hash(hash) => all(&mut hash.iter().map(|(name, field)| of_parts(&[name, &field.value]))),
     }
+}
+
+/// The digest of the elements that live at this time, by what RESTORE takes; none where that says of no element when it expires.
+pub(crate) fn digest_by_expiries(payload: &[u8], now_ms: i64) -> Option<u128> {
+    let mut hash = expiring_hash(payload)?;
+    hash.remove_expired(now_ms);
+    Some(digest_of(&Collection::Hash(hash)))
+}
+
+/// All that a key holds at some time, its own expiry apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Living {
+    /// Of its elements and, where they are known, of expiries of fields and of a stream's groups.
+    pub(crate) digest: u128,
+    /// When a field expires next, in milliseconds since 1970.
+    pub(crate) changes_at_ms: Option<i64>,
+    /// When it goes with the last of its fields.
+    pub(crate) passes_at_ms: Option<i64>,
+}
+
+/// What a key holds at this time; none where all fields of a hash have expired by then.
+pub(crate) fn living(content: &Content, now_ms: i64) -> Option<Living> {
+    let digest = digest::content(content);
+    let (Content::Other(Other { kind, dump, .. }) | Content::Packed(Packed { other: Other { kind, dump, .. }, .. })) =
+        content
+    else {
+        return Some(Living { digest, changes_at_ms: None, passes_at_ms: None });
+    };
+    if let Some(mut hash) = expiring_hash(dump) {
+        hash.remove_expired(now_ms);
+        let (changes_at_ms, passes_at_ms) = (hash.expiries().min(), hash.passes_at_ms());
+        if hash.is_empty() {
+            return None;
+        }
+        let of_field = |name: &[u8], field: &Field| match field.expires_at_ms {
+            None => of_parts(&[name, &field.value]),
+            Some(at_ms) => of_parts(&[name, &field.value, &at_ms.to_le_bytes()]),
+        };
+        let fields = hash.iter().fold(0_u128, |sum, (name, field)| sum.wrapping_add(of_field(name, field)));
+        return Some(Living { digest: digest::of_elements(kind, fields), changes_at_ms, passes_at_ms });
+    }
+    let mut parts = digest.to_le_bytes().to_vec();
+    let groups = stream_groups(dump, &mut |part| parts.extend(of_parts(part).to_le_bytes()));
+    let digest = groups.map_or(digest, |()| of_parts(&[&parts]));
+    Some(Living { digest, changes_at_ms: None, passes_at_ms: None })
 }
 
 fn bulk(reply: Reply<'_>) -> Option<&[u8]> {

@@ -22,18 +22,22 @@ pub(crate) fn content(content: &Content) -> u128 {
 }
 
 fn of_other(other: &Other) -> u128 {
-    let kind = other.kind.as_bytes();
     match other.digest {
-        Some(digest) => of_parts(&[kind, &digest.to_le_bytes()]),
-        None => of_parts(&[kind, &other.dump]),
+        Some(digest) => of_elements(&other.kind, digest),
+        None => of_parts(&[other.kind.as_bytes(), &other.dump]),
     }
 }
 
-/// All of a record, with this expiry.
-pub(crate) fn record(record: &Record, expires_at_ms: Option<i64>) -> u128 {
+/// What a key of this type holds, by a digest of its elements.
+pub(crate) fn of_elements(kind: &str, elements: u128) -> u128 {
+    of_parts(&[kind.as_bytes(), &elements.to_le_bytes()])
+}
+
+/// All of a record that holds `content`, with this expiry.
+pub(crate) fn record(record: &Record, content: u128, expires_at_ms: Option<i64>) -> u128 {
     let at = expires_at_ms.map_or([0; 8], i64::to_le_bytes);
     let expires = [u8::from(expires_at_ms.is_some())];
-    let parts = [key(record.database, &record.key).to_le_bytes(), content(&record.content).to_le_bytes()];
+    let parts = [key(record.database, &record.key).to_le_bytes(), content.to_le_bytes()];
     of_parts(&[&parts[0], &parts[1], &expires, &at])
 }
 
@@ -65,12 +69,13 @@ mod tests {
             content: string(value),
             expires_at_ms: None,
         };
+        let digest = |one: &Record, at| record(one, content(&one.content), at);
         let digests = [
-            record(&one(0, b"a", b"bc"), None),
-            record(&one(0, b"ab", b"c"), None),
-            record(&one(1, b"a", b"bc"), None),
-            record(&one(0, b"a", b"bc"), Some(0)),
-            record(&one(0, b"a", b"bc"), Some(1)),
+            digest(&one(0, b"a", b"bc"), None),
+            digest(&one(0, b"ab", b"c"), None),
+            digest(&one(1, b"a", b"bc"), None),
+            digest(&one(0, b"a", b"bc"), Some(0)),
+            digest(&one(0, b"a", b"bc"), Some(1)),
         ];
         let unlike: std::collections::HashSet<_> = digests.iter().collect();
         assert_eq!(unlike.len(), digests.len());

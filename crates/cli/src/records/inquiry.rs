@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use keyfold_core::collection::Collection;
 use keyfold_core::exchange::read_parts_command;
 use keyfold_core::layout::NamespaceIndex;
 use keyfold_core::walk::{BucketWalk, KeyWalk};
@@ -12,14 +13,48 @@ use super::content;
 /// What is of interest beside the records.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wants {
-    /// What RESTORE takes, for other types than strings.
-    pub(crate) dumps: bool,
+    /// What RESTORE takes.
+    pub(crate) payloads: Payloads,
     /// Whether each spilled value has a field that points to it.
     pub(crate) owners: bool,
     /// How buckets are encoded.
     pub(crate) encodings: bool,
     /// The values that sets and hashes of their own would be in buckets.
     pub(crate) packed: bool,
+}
+
+/// Of which keys what RESTORE takes is of interest.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Payloads {
+    #[default]
+    None,
+    /// Of those that may hold something beside their elements: groups of a stream, expiries of a hash's fields.
+    Beside {
+        /// Whether fields of hashes that aren't folded expire on this server.
+        fields_expire: bool,
+    },
+    /// Of all but strings.
+    All,
+}
+
+impl Payloads {
+    /// Whether that of a key of this type is, which isn't folded.
+    fn of(self, kind: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Beside { fields_expire } => kind == "stream" || kind == "hash" && fields_expire,
+            Self::All => true,
+        }
+    }
+
+    /// Whether that of a folded set or hash is.
+    pub(crate) fn of_folded(self, collection: &Collection) -> bool {
+        match (self, collection) {
+            (Self::Beside { .. }, Collection::Hash(hash)) => hash.expiries().next().is_some(),
+            (Self::None | Self::Beside { .. }, _) => false,
+            (Self::All, _) => true,
+        }
+    }
 }
 
 /// A key of its own, plain or zipped.
@@ -88,7 +123,7 @@ impl Inquiry {
                 expiry(commands, has_pexpiretime, name);
                 let elements = content::read_command(kind, name);
                 // Without elements to compare, DUMP's bytes are all there is.
-                if wants.dumps || elements.is_none() {
+                if wants.payloads.of(kind) || elements.is_none() {
                     commands.push(&[b"DUMP", name]);
                 } else {
                     commands.push(&[b"ECHO", b""]);

@@ -175,7 +175,9 @@ impl Task {
                 (Content::String(value), Reply::Bulk(there)) if value == there => Fate::Ask(Self::Expiry(item)),
                 _ => Fate::Settled(item, Outcome::Conflict("has another value")),
             },
-            Self::Elements(item) if same_elements(&item.record.content, answer) => Fate::Ask(Self::Expiry(item)),
+            Self::Elements(item) if same_elements(&item.record.content, answer, now_ms) => {
+                Fate::Ask(Self::Expiry(item))
+            }
             Self::Elements(item) => Fate::Settled(item, Outcome::Conflict("has other elements")),
             Self::Expiry(item) => {
                 let at = match reply {
@@ -243,12 +245,12 @@ fn write(record: &Record, replace: bool) -> Vec<Cow<'_, [u8]>> {
     }
 }
 
-fn same_elements(content: &Content, answer: &[u8]) -> bool {
+fn same_elements(content: &Content, answer: &[u8], now_ms: i64) -> bool {
     let Content::Other(Other { kind, dump, digest }) = content else { return false };
-    let Some(digest) = digest else {
+    let Some(digest) = content::digest_by_expiries(dump, now_ms).or(*digest) else {
         return Reply::parse(answer).is_ok_and(|reply| reply.bytes() == Some(dump));
     };
-    Reply::parse(answer).is_ok_and(|elements| content::digest(kind, elements) == Some(*digest))
+    Reply::parse(answer).is_ok_and(|elements| content::digest(kind, elements) == Some(digest))
 }
 
 #[cfg(test)]

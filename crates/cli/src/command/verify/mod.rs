@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use keyfold_core::dialect::Dialect;
 use keyfold_core::layout::Layout;
 use keyfold_report::number::{count, plural};
 use keyfold_report::paper::Paper;
@@ -14,7 +15,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::stored;
 use keyfold_server::pace::Pace;
 use keyfold_server::priority;
-use keyfold_server::{Nodes, ServerTime, listpack};
+use keyfold_server::{Nodes, Server, ServerTime, listpack};
 use serde_json::json;
 
 use self::counted::Counted;
@@ -22,11 +23,12 @@ use crate::config::verify::Verify;
 use crate::print::layout::open_moves;
 use crate::records::Record;
 use crate::records::compare::{Close, Differences, Sums, same_expiry};
+use crate::records::content::living;
 use crate::records::digest;
 use crate::records::dump::{NO_END, Reader};
 use crate::records::finding::Tally;
 use crate::records::fingerprints::Fingerprints;
-use crate::records::inquiry::Wants;
+use crate::records::inquiry::{Payloads, Wants};
 use crate::records::walk::{Manner, Sight, Visit, walk_all};
 use crate::scan;
 
@@ -105,7 +107,10 @@ impl Subject<'_> {
                     // Within the tolerance, the dump's expiry stands for the server's.
                     let known = dump.expiries.find(digest::key(record.database, &record.key))?;
                     let close = same_expiry(known, record.expires_at_ms, self.config.flags.ttl_tolerance_ms);
-                    sums.add(record, if known.is_some() && close { known } else { record.expires_at_ms });
+                    let expires_at_ms = if known.is_some() && close { known } else { record.expires_at_ms };
+                    if let Some(living) = living(&record.content, dump.now_ms) {
+                        sums.add(record, living, expires_at_ms);
+                    }
                 }
                 Sight::Bucket(..) | Sight::Expired(_) => {}
             }
@@ -137,11 +142,12 @@ impl Subject<'_> {
         let now_ms = self.time.now_ms();
         let mut dump = Dump { sums: Sums::new(), expiries: Fingerprints::new(), expired: 0, now_ms, is_whole: false };
         let is_whole = self.read(path, &mut |record| {
-            if record.expires_at_ms.is_some_and(|at| at < now_ms) {
+            let living = living(&record.content, now_ms);
+            let Some(living) = living.filter(|_| record.expires_at_ms.is_none_or(|at| at >= now_ms)) else {
                 dump.expired += 1;
                 return Ok(());
-            }
-            dump.sums.add(&record, record.expires_at_ms);
+            };
+            dump.sums.add(&record, living, record.expires_at_ms);
             if let Some(at) = record.expires_at_ms.filter(|_| self.config.flags.ttl_tolerance_ms > 0) {
                 dump.expiries.insert(digest::key(record.database, &record.key), at)?;
             }
@@ -160,15 +166,20 @@ impl Subject<'_> {
         now_ms: i64,
     ) -> anyhow::Result<Differences> {
         let mut close = Close::new(parts, self.config.flags.ttl_tolerance_ms, self.config.flags.list);
+        // Of what expires from now on, it is known that it may have.
+        let since_ms = self.time.now_ms();
         self.read(path, &mut |record| {
-            if record.expires_at_ms.is_none_or(|at| at >= now_ms) {
-                close.expect(record);
+            let living = living(&record.content, since_ms);
+            if let Some(living) = living.filter(|_| record.expires_at_ms.is_none_or(|at| at >= now_ms)) {
+                close.expect(record, living);
             }
             Ok(())
         })?;
         self.walk(nodes, false, &mut |sight| {
-            if let Sight::Record(record, _) = sight {
-                close.meet(record);
+            if let Sight::Record(record, _) = sight
+                && let Some(living) = living(&record.content, since_ms)
+            {
+                close.meet(record, living);
             }
             Ok(())
         })?;
@@ -190,10 +201,15 @@ impl Subject<'_> {
     }
 
     fn walk(&self, nodes: &mut Nodes, findings: bool, visit: Visit<'_>) -> anyhow::Result<()> {
+        let payloads = match self.config.flags.against {
+            None => Payloads::None,
+            Some(_) => Payloads::Beside { fields_expire: nodes.servers().iter().any(have_field_expiry) },
+        };
         let manner = Manner {
             layout: &self.layout,
             folded: self.folded,
             wants: Wants {
+                payloads,
                 owners: findings,
                 encodings: findings && !self.config.flags.skip_encodings,
                 ..Wants::default()
@@ -207,6 +223,10 @@ impl Subject<'_> {
         anyhow::ensure!(around, "interrupted");
         Ok(())
     }
+}
+
+fn have_field_expiry(server: &Server) -> bool {
+    Dialect::new(&server.version().info(), false).has_field_expiry()
 }
 
 struct Dump {

@@ -207,7 +207,7 @@ impl RecordWalk<'_> {
         let Some(collection) = collection.living(self.time.now_ms()) else {
             return (self.visit)(Sight::Expired(field.namespace));
         };
-        let dump = match self.manner.wants.dumps {
+        let dump = match self.manner.wants.payloads.of_folded(&collection) {
             true => collection.payload(Dialect::new(&self.server_info, false).field_expiry_form()),
             false => Vec::new(),
         };

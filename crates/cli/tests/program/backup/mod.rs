@@ -1,5 +1,6 @@
 //! `keyfold export`, `import` and `verify` as processes, on real servers.
 
+mod beside;
 mod broken;
 mod cluster;
 mod findings;
