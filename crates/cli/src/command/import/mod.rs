@@ -7,7 +7,7 @@ mod report;
 mod task;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use keyfold_server::priority;
 use keyfold_server::{Nodes, Server};
 
 use self::report::Report;
-use self::task::{Fate, Item, Target, Task};
+use self::task::{Fate, Item, Outcome, Target, Task};
 use crate::config::import::{Import, Mode};
 use crate::layout::writer;
 use crate::records::digest;
@@ -64,6 +64,7 @@ pub(crate) fn run(config: &Import, out: &mut Paper) -> anyhow::Result<ExitCode> 
         logical: Logical::new(&mut nodes, &layout, prepare)?,
         database: 0,
         under_way: Keys::default(),
+        refused: VecDeque::new(),
         report: Report::new(config.flags.list, &layout),
     };
     let done = work.import(&mut reader, &mut watcher, &interrupt);
@@ -95,6 +96,8 @@ struct Work<'a> {
     logical: Logical<'a, Task>,
     database: u32,
     under_way: Keys,
+    /// What the server has refused to write, of those, with its errors.
+    refused: VecDeque<(Item, String)>,
     report: Report,
 }
 
@@ -163,7 +166,7 @@ impl Work<'_> {
     }
 
     fn wait_for_all(&mut self, reader: &Reader) -> anyhow::Result<()> {
-        while self.logical.under_way() > 0 {
+        while self.logical.under_way() > 0 || !self.refused.is_empty() {
             self.settle_one(reader)?;
         }
         Ok(())
@@ -171,17 +174,37 @@ impl Work<'_> {
 
     /// Takes one answer, and asks on where it doesn't settle the key.
     fn settle_one(&mut self, reader: &Reader) -> anyhow::Result<()> {
+        self.rewrite_refused()?;
         let Some((task, answer)) = self.logical.answer()? else { return Ok(()) };
         let place = reader.at(task.item().line);
-        let fate = task.take(&answer, self.logical.now_ms(), self.target).context(place)?;
-        let (item, outcome) = match fate {
+        match task.take(&answer, self.logical.now_ms(), self.target).context(place)? {
             Fate::Ask(task) => return self.ask(task),
-            Fate::Settled(item, outcome) => (item, outcome),
-        };
+            Fate::Refused(item, error) => self.refused.push_back((item, error)),
+            Fate::Settled(item, outcome) => self.settle(&item, outcome),
+        }
+        Ok(())
+    }
+
+    /// Writes once more what was refused, as much at a time as there is room for, and at least one.
+    fn rewrite_refused(&mut self) -> anyhow::Result<()> {
+        while self.under_way.bytes < BYTES_AT_ONCE || self.logical.under_way() == 0 {
+            let Some((mut item, error)) = self.refused.pop_front() else { return Ok(()) };
+            let bytes = item.bytes;
+            if item.make_portable(self.target) {
+                self.under_way.bytes = self.under_way.bytes - bytes + item.bytes;
+                self.ask(Task::Write(item))?;
+            } else {
+                let outcome = Outcome::Refused(item.reason(error, self.target));
+                self.settle(&item, outcome);
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, item: &Item, outcome: Outcome) {
         self.under_way.digests.remove(&digest::key(item.record.database, &item.record.key));
         self.under_way.bytes -= item.bytes;
-        self.report.add(&item, outcome, self.layout);
-        Ok(())
+        self.report.add(item, outcome, self.layout);
     }
 }
 

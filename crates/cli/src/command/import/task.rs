@@ -65,23 +65,27 @@ impl Item {
         }
     }
 
-    /// Brings its payload into the form that every server reads; false where it was tried, or there is none.
-    fn make_portable(&mut self, target: Target) -> bool {
+    /// Brings its payload into the form that every server reads, in which a compressed one is many times as long; false where that was
+    /// tried, or there is none.
+    pub(super) fn make_portable(&mut self, target: Target) -> bool {
         if std::mem::replace(&mut self.is_portable, true) {
             return false;
         }
+        let key_bytes = self.record.key.len();
         let Some(payload) = self.payload() else { return false };
         let other = portable(payload, target.field_expiry_form);
         // A server closes the connection over a longer argument.
         let Some(other) = other.filter(|other| other != payload && other.len() <= LONGEST_PAYLOAD) else {
             return false;
         };
+        let bytes = key_bytes + other.len();
         *payload = other;
+        self.bytes = bytes;
         true
     }
 
-    /// What takes it where the server refuses it.
-    fn refused(&mut self, error: String, target: Target) -> String {
+    /// Why the server refuses it for good, which said this.
+    pub(super) fn reason(&mut self, error: String, target: Target) -> String {
         let of_fields = self.payload().and_then(|payload| FieldExpiryForm::of_payload(payload));
         if of_fields.is_none() || target.has_field_expiry || error.starts_with("ERR keyfold:") {
             return error;
@@ -119,6 +123,8 @@ pub(super) enum Outcome {
 /// How a task goes on.
 pub(super) enum Fate {
     Ask(Task),
+    /// The server refused to write it, with this error. It may take it in another form ([`Item::make_portable`]).
+    Refused(Item, String),
     Settled(Item, Outcome),
 }
 
@@ -159,7 +165,7 @@ impl Task {
     pub(super) fn take(self, answer: &[u8], now_ms: i64, target: Target) -> anyhow::Result<Fate> {
         let reply = Reply::parse(answer)?;
         if let Reply::Error(error) = reply {
-            return self.take_error(error, target);
+            return self.take_error(error);
         }
         Ok(match self {
             Self::Exists(item) => {
@@ -191,7 +197,7 @@ impl Task {
         })
     }
 
-    fn take_error(self, error: &[u8], target: Target) -> anyhow::Result<Fate> {
+    fn take_error(self, error: &[u8]) -> anyhow::Result<Fate> {
         let text = String::from_utf8_lossy(error).into_owned();
         let code = text.split(' ').next().unwrap_or_default();
         if FATAL.contains(&code) {
@@ -202,13 +208,7 @@ impl Task {
             (Self::Value(item) | Self::Elements(item), "WRONGTYPE") => {
                 Fate::Settled(item, Outcome::Conflict("has another type"))
             }
-            (Self::Write(mut item), _) => {
-                if item.make_portable(target) {
-                    return Ok(Fate::Ask(Self::Write(item)));
-                }
-                let text = item.refused(text, target);
-                Fate::Settled(item, Outcome::Refused(text))
-            }
+            (Self::Write(item), _) => Fate::Refused(item, text),
             (task, _) => Fate::Settled(task.into_item(), Outcome::Refused(text)),
         })
     }
@@ -273,7 +273,7 @@ mod tests {
     fn outcome(task: Task, answer: &[u8]) -> Option<Outcome> {
         match task.take(answer, 0, TARGET).unwrap() {
             Fate::Settled(_, outcome) => Some(outcome),
-            Fate::Ask(_) => None,
+            Fate::Ask(_) | Fate::Refused(..) => None,
         }
     }
 
@@ -309,8 +309,8 @@ mod tests {
     #[test]
     fn a_full_server_ends_the_import() {
         assert!(Task::Write(item("v", None)).take(b"-OOM command not allowed\r\n", 0, TARGET).is_err());
-        let refused = outcome(Task::Write(item("v", None)), b"-ERR keyfold: no\r\n");
-        assert_eq!(refused, Some(Outcome::Refused("ERR keyfold: no".to_owned())));
+        let refused = Task::Write(item("v", None)).take(b"-ERR keyfold: no\r\n", 0, TARGET).unwrap();
+        assert!(matches!(refused, Fate::Refused(_, error) if error == "ERR keyfold: no"));
     }
 
     #[test]
@@ -322,14 +322,22 @@ mod tests {
         let other = Other { kind: "list".to_owned(), dump: packed.finish(80), digest: None };
         let record = Record { database: 0, key: b"k".to_vec(), content: Content::Other(other), expires_at_ms: None };
         let refusal = b"-ERR DUMP payload version or checksum are wrong\r\n";
-        let Fate::Ask(again) = Task::Write(Item::new(1, record)).take(refusal, 0, TARGET).unwrap() else {
-            panic!("it is given up");
+        let refused = |task: Task| match task.take(refusal, 0, TARGET).unwrap() {
+            Fate::Refused(item, error) => (item, error),
+            _ => panic!("it isn't refused"),
         };
+        let (mut item, _) = refused(Task::Write(Item::new(1, record)));
+        assert!(item.make_portable(TARGET));
+        let again = Task::Write(item);
         let mut plain = keyfold_core::payload::PayloadWriter::new(1);
         plain.length(1);
         plain.text(b"a");
-        assert_eq!(again.command(false, TARGET)[3], plain.finish(9));
+        let plain = plain.finish(9);
+        assert_eq!(again.command(false, TARGET)[3], plain);
         let text = String::from_utf8_lossy(&refusal[1..refusal.len() - 2]).into_owned();
-        assert_eq!(outcome(again, refusal), Some(Outcome::Refused(text)));
+        assert_eq!(again.item().bytes, 1 + plain.len(), "what it takes now");
+        let (mut item, error) = refused(again);
+        assert!(!item.make_portable(TARGET), "once is enough");
+        assert_eq!(item.reason(error, TARGET), text);
     }
 }
