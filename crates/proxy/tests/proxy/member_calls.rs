@@ -172,6 +172,46 @@ fn requests_behind_each_other_are_joined_and_answered_in_order() {
     }
 }
 
+/// A key that goes in the midst of a call takes its expiry with it.
+#[test]
+fn what_comes_behind_the_last_member_in_a_call_makes_a_key_of_its_own() {
+    for binary in found() {
+        let (oracle, server) = (binary.start(&[]).unwrap(), binary.start(&[]).unwrap());
+        let proxy = proxy_before(&server, LAYOUT);
+        let (mut plain, mut folded) = (oracle.connect().unwrap(), Wire::connect(address(&proxy)).unwrap());
+        let hash = "HSET sess:1 f v\nEXPIRE sess:1 100\n";
+        let set = "SADD tags:1 a\nEXPIRE tags:1 100\n";
+        for (before, at_once) in [
+            (hash, "HDEL sess:1 f\nHSET sess:1 g w\nTTL sess:1"),
+            (hash, "HDEL sess:1 f\nHSETNX sess:1 f w\nTTL sess:1"),
+            (hash, "HDEL sess:1 f\nHINCRBY sess:1 n 1\nTTL sess:1"),
+            (hash, "HDEL sess:1 f\nHSET sess:1 n 1\nEXPIRE sess:1 50 NX\nTTL sess:1"),
+            (hash, "HDEL sess:1 f\nHSET sess:1 n 1\nPERSIST sess:1"),
+            (set, "SREM tags:1 a\nSADD tags:1 b\nTTL tags:1"),
+            (set, "SREM tags:1 a\nSADD tags:1 5\nEXPIRE tags:1 50 NX\nTTL tags:1"),
+        ] {
+            let answers = [&mut plain, &mut folded].map(|wire| {
+                call(wire, "DEL sess:1 tags:1");
+                before.lines().for_each(|line| assert!(call(wire, line).starts_with(':'), "{line}"));
+                let commands: Vec<&str> = at_once.lines().collect();
+                wire.send_bytes(&super::stage::commands(&commands)).unwrap();
+                commands.iter().map(|_| wire.reply().unwrap().escape_ascii().to_string()).collect::<Vec<_>>()
+            });
+            assert_eq!(answers[1], answers[0], "{}: {at_once}", server.name());
+        }
+        // The same where the field itself expires, before any server.
+        call(&mut folded, "DEL sess:1");
+        assert_eq!(call(&mut folded, "HSET sess:1 f v"), ":1\r\n");
+        assert_eq!(call(&mut folded, "HEXPIRE sess:1 100 FIELDS 1 f"), "*1\r\n:1\r\n");
+        let at_once = super::stage::commands(&["HDEL sess:1 f", "HSET sess:1 g w"]);
+        folded.send_bytes(&at_once).unwrap();
+        let answers = [folded.reply().unwrap(), folded.reply().unwrap()];
+        assert_eq!(answers, [b":1\r\n", b":1\r\n"]);
+        assert_eq!(call(&mut folded, "TTL sess:1"), ":-1\r\n", "{}", server.name());
+        assert_eq!(call(&mut folded, "HTTL sess:1 FIELDS 1 g"), "*1\r\n:-1\r\n", "{}", server.name());
+    }
+}
+
 #[test]
 fn a_member_is_written_by_one_request_to_the_server() {
     let server = found().pop().unwrap().start(&[]).unwrap();

@@ -1,4 +1,6 @@
     end
+    -- What comes next makes another key.
+    if not value then expiry = nil end
     count, at = count + 1, at + 3 + argv[at + 2]
     if unsure then answer = {ok = '?'} elseif changed and not since then since = count end
     answers[count] = answer

@@ -80,11 +80,11 @@ const SCRIPT: Script = Script {
         include_str!("store.lua"),
         include_str!("return.lua"),
     ),
-    sha: b"e0db59fda4f155c3c8a8fde8d0eccd27ca388a60",
+    sha: b"aed2c4822df1ed1d4d91af4b58e50699cf946e4d",
 };
 
 /// How each call begins, behind the number of its arguments.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\ne0db59fda4f155c3c8a8fde8d0eccd27ca388a60\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\naed2c4822df1ed1d4d91af4b58e50699cf946e4d\r\n";
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
