@@ -295,7 +295,8 @@ impl Spot {
         }
         let means = match &self.held {
             Ok(Held::String(entry)) => Some(Cow::Borrowed(entry.value.as_slice())),
-            Ok(Held::Collection(collected)) => Some(Cow::Owned(collected.collection.packed())),
+            // By its form the frame's expiry is told to be the key's, or that of the last of its fields.
+            Ok(Held::Collection(collected)) => Some(Cow::Owned(collected.collection.stored(collected.expires_at_ms).0)),
             _ => None,
         };
         Some(Strange { stored, means })
@@ -459,11 +460,6 @@ impl Key {
     /// Whether each place where it may lie is in a bucket.
     pub(crate) fn is_in_buckets(&self) -> bool {
         self.spots.iter().all(|spot| spot.bucket().is_some())
-    }
-
-    /// Whether it is stored anywhere, an expired value included.
-    pub(crate) fn is_stored(&self) -> bool {
-        self.spots.iter().any(Spot::is_stored)
     }
 
     /// What it holds, as a sum; none where it isn't in buckets alone, or can't be decoded and may have moved. What is

@@ -125,6 +125,38 @@ fn command(random: &mut Random) -> Vec<Vec<u8>> {
     }
 }
 
+/// A script is told of a hash that a codec wrote by what it means: that the frame ends with the last of its fields is part of that.
+#[test]
+fn in_scripts_the_expiry_of_the_last_field_is_not_the_keys() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        for script in [
+            "return redis.call('HSET',KEYS[1],'ip','x')",
+            "return redis.call('HPERSIST',KEYS[1],'FIELDS','1','uid')[1]",
+            "return redis.call('HSET',KEYS[1],'uid','y')+1",
+        ] {
+            call(&mut client, "DEL sess:1");
+            call(&mut client, "HSET sess:1 uid v");
+            assert_eq!(call(&mut client, "HPEXPIRE sess:1 300 FIELDS 1 uid"), "*1\r\n:1\r\n");
+            assert_eq!(run_script(&mut client, "return redis.call('PTTL',KEYS[1])"), ":-1\r\n", "{}", server.name());
+            let said = run_script(&mut client, script);
+            if said.contains("the server has no fields that expire") {
+                continue;
+            }
+            assert_eq!(said, ":1\r\n", "{}: {script}", server.name());
+            assert_eq!(call(&mut client, "PTTL sess:1"), ":-1\r\n", "{}: {script}", server.name());
+            std::thread::sleep(std::time::Duration::from_millis(350));
+            assert_eq!(call(&mut client, "HLEN sess:1"), ":1\r\n", "{}: {script}", server.name());
+        }
+    }
+}
+
+fn run_script(client: &mut Wire, script: &str) -> String {
+    String::from_utf8(client.call(&[b"EVAL", script.as_bytes(), b"1", b"sess:1"]).unwrap()).unwrap()
+}
+
 fn shown(command: &[Vec<u8>]) -> String {
     command.iter().map(|word| word.escape_ascii().to_string()).collect::<Vec<_>>().join(" ")
 }
