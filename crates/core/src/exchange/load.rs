@@ -126,13 +126,13 @@ impl Load {
         self
     }
 
-    /// A load of what WATCH compares later: keys in buckets, and of those in one place not the spilled values, whose
-    /// nonces say enough.
+    /// A load of what WATCH has to know: what lies in buckets, and of keys in one place not the spilled values, whose nonces say
+    /// enough.
     pub(crate) fn for_watch<'a>(env: &Env<'_>, logical: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut load = Self::new(env, logical).watched();
         let Self { keys, groups, .. } = &mut load;
         for group in &mut *groups {
-            group.retain(|(key, _)| keys[*key].is_in_buckets());
+            group.retain(|(key, spot)| keys[*key].spots[*spot].bucket().is_some());
         }
         groups.retain(|group| !group.is_empty());
         load.leaves_spills = true;
@@ -320,7 +320,10 @@ impl Load {
         };
         if matches!(loading, Loading::Ready) {
             let leaves_spills = self.leaves_spills;
-            for Key { logical, spots } in self.keys.iter_mut().filter(|key| !leaves_spills || key.is_moving()) {
+            // When fields of a hash expire only its value says.
+            let is_needed =
+                |key: &&mut Key| !leaves_spills || key.is_moving() || key.collection() == Some(CollectionKind::Hash);
+            for Key { logical, spots } in self.keys.iter_mut().filter(is_needed) {
                 spots.iter_mut().for_each(|spot| spot.decode(logical, env));
                 spots.iter().for_each(|spot| env.note_read_until(logical, spot.told_until(env.now_ms)));
             }

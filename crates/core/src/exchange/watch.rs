@@ -28,7 +28,7 @@ struct WatchedKey {
     database: u32,
     /// What it held; none for one that isn't in buckets alone, or couldn't be read.
     sum: Option<Sum>,
-    /// When its field expires, where it does, and hadn't when it was watched.
+    /// When its field expires, or the first field of a hash, of those that hadn't when it was watched.
     expires_at_ms: Option<i64>,
 }
 
@@ -55,6 +55,11 @@ impl Watched {
     pub(crate) fn is_broken(&self, env: &Env<'_>) -> bool {
         let expired = |key: &WatchedKey| key.expires_at_ms.is_some_and(|at| at < env.now_ms);
         self.epoch != env.layout.epoch() || self.keys.iter().any(expired)
+    }
+
+    /// When the watch is broken by an expiry that no server notices.
+    pub(crate) fn expires_at_ms(&self) -> Option<i64> {
+        self.keys.iter().filter_map(|key| key.expires_at_ms).min()
     }
 
     /// Whether every watched key has a sum: then a change that the server noticed may be of another key of its bucket.
@@ -125,7 +130,12 @@ impl Watch {
             logical: key.logical.clone(),
             database: 0,
             sum: key.sum(env.now_ms).filter(|_| is_read),
-            expires_at_ms: key.field_expires_at_ms().filter(|at| *at >= env.now_ms),
+            expires_at_ms: key
+                .field_expires_at_ms()
+                .into_iter()
+                .chain(key.member_expiries())
+                .filter(|at| *at >= env.now_ms)
+                .min(),
         };
         let keys = self.load.keys().iter().map(watched).collect();
         Step::Done(Effect::Watching(Watched { keys, epoch: env.layout.epoch() }))

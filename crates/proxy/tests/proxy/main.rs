@@ -79,4 +79,5 @@ mod tracking;
 mod transport;
 mod users;
 mod vocabulary;
+mod watched;
 mod words;

@@ -224,7 +224,7 @@ impl Transaction {
         let outcomes = initial_outcomes(&queue);
         let load = load.map(|load| guard.guarded(load));
         let mut exec = Self { guard, outcomes, load, drawn_in, ..Self::new(queue, watched, notices, protocol, env) };
-        let replies = if exec.load.is_some() { exec.begin(wire) } else { exec.commit(&[], env, wire) };
+        let replies = if exec.load.is_some() { exec.begin(wire) } else { exec.bound(Vec::new(), env, wire) };
         Ok((exec, replies))
     }
 
@@ -283,6 +283,11 @@ impl Transaction {
                 None => Step::Wait,
                 Some(Err(refusal)) => self.refused(refusal, io),
                 Some(Ok(mut replies)) if *answer_at < replies.len() => {
+                    // A full server hasn't made the scratch key that the command was to read.
+                    if let Some(error) = replies[..*answer_at].iter().find(|reply| reply.starts_with(b"-")) {
+                        let error = error.clone();
+                        return self.give_up(error, io);
+                    }
                     self.outcomes[*index] = Outcome::Answer(replies.swap_remove(*answer_at));
                     self.work_out(env, io)
                 }
@@ -380,7 +385,7 @@ impl Transaction {
     /// Whether a key that the client watches holds something else than it did at its WATCH.
     fn watch_is_broken(&self, env: &Env<'_>) -> bool {
         let Some((load, watched)) = self.load.as_ref().zip(self.watched.as_ref()) else { return false };
-        self.attempts > 0 && watched.differs_from(load.keys(), env.now_ms)
+        watched.is_broken(env) || self.attempts > 0 && watched.differs_from(load.keys(), env.now_ms)
     }
 
     fn answer_nil(&mut self, io: &mut Io<'_>) -> Step {

@@ -3,12 +3,14 @@
 use super::queued::Outcome;
 use super::scripted::Sender;
 use super::{Guard, Phase, Transaction};
-use crate::admin::guard_key;
+use crate::admin::{guard_key, scratch_key};
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::Key;
 use crate::exchange::load::Load;
 use crate::exchange::script::{self, CompareAndSet};
 use crate::exchange::time_span::TimeSpan;
+use crate::exchange::watch::Watched;
+use crate::exchange::work::takes_memory;
 use crate::exchange::{Env, Io, Step, store};
 use crate::resp::Reply;
 use crate::slot::Slot;
@@ -21,12 +23,15 @@ impl Transaction {
             return self.read_all(io);
         }
         match (store::plan_writes(env, keys, &self.space, self.notices), self.guard) {
-            (Ok(writes), Guard::Watch) => self.bound(writes.into_writes(), env, io),
+            (Ok(writes), Guard::Watch) => Step::More(self.bound(writes.into_writes(), env, io.wire)),
             (Ok(mut writes), Guard::Compare) => {
                 if writes.is_empty() {
                     // What was read must have been there at one moment.
                     store::check_all(&mut writes, keys, self.space.now_ms());
+                } else if self.queue.iter().any(|queued| takes_memory(&queued.args[0])) {
+                    writes.take_memory(&scratch_key(keys.first().map_or(&[][..], |key| &key.logical)));
                 }
+                self.watched_until().into_iter().for_each(|at| writes.check_time(at));
                 self.compare(writes, false, io.wire)
             }
             (Err(message), _) => self.give_up(format!("-{message}\r\n").into_bytes(), io),
@@ -62,19 +67,26 @@ impl Transaction {
         }
     }
 
-    /// Bounds the time of EXEC, so that what was read as alive or as expired is still that when it is carried out.
-    fn bound(&mut self, writes: Vec<Vec<Vec<u8>>>, env: &mut Env<'_>, io: &mut Io<'_>) -> Step {
+    /// How long what the client watches is what it was, by expiries that no server notices.
+    fn watched_until(&self) -> Option<i64> {
+        self.watched.as_ref().and_then(Watched::expires_at_ms)
+    }
+
+    /// Bounds the time of EXEC, so that what was read as alive or as expired is still that when it is carried out, and what is watched too;
+    /// with the number of replies to come.
+    pub(super) fn bound(&mut self, writes: Vec<Vec<Vec<u8>>>, env: &mut Env<'_>, wire: &mut Vec<u8>) -> u32 {
         let keys = || self.load.iter().flat_map(Load::keys);
         let expiries = keys().filter_map(Key::field_expires_at_ms).chain(keys().flat_map(Key::member_expiries));
-        let span = TimeSpan::of(expiries, self.space.now_ms());
         let has_effects = !writes.is_empty() || self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Passed));
-        self.span = span.filter(|_| has_effects);
-        let Some(span) = &self.span else { return Step::More(self.commit(&writes, env, io.wire)) };
-        let first = self.load.iter().flat_map(Load::keys).next().map_or(&[][..], |key| &key.logical);
+        let expiries = expiries.filter(|_| has_effects).chain(self.watched_until());
+        self.span = TimeSpan::of(expiries, self.space.now_ms());
+        let Some(span) = &self.span else { return self.commit(&writes, env, wire) };
+        let read = self.load.iter().flat_map(Load::keys).map(|key| key.logical.as_slice());
+        let first = read.chain(self.watched.iter().flat_map(Watched::keys)).next().unwrap_or_default();
         let guard = self.guard_key.get_or_insert_with(|| guard_key(Slot::of(first), (env.nonces)()));
-        let (batch, replies) = Batch::send(&span.commands(guard), io.wire);
+        let (batch, replies) = Batch::send(&span.commands(guard), wire);
         self.phase = Phase::Bounding { batch, writes };
-        Step::More(replies)
+        replies
     }
 
     /// The time is bounded, or has run out.

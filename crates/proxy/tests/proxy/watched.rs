@@ -1,0 +1,98 @@
+//! WATCH on what expires: a transaction is nil once a watched key has expired, or a field of a watched hash, though no server notices
+//! that of folded keys.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use keyfold_core::layout::{Attempt, Layout, LayoutFile};
+use keyfold_testkit::{Server, Wire, found};
+
+use crate::stage::{address, call, config_for, proxy_before, serve};
+
+const LAYOUT: &str = r#"
+    [[namespace]]
+    keys = "lock:{id:int}"
+    bucket = { span = 8 }
+    [[namespace]]
+    keys = "sess:{id:int}"
+    type = "hash"
+    bucket = { span = 8 }
+"#;
+
+/// What is queued: folded keys alone, a plain one alone, both, and what only reads.
+const QUEUES: [&[&str]; 4] = [&["SET lock:2 x"], &["SET plain x"], &["SET lock:2 x", "SET plain x"], &["GET plain"]];
+
+/// Answers to what is watched, queued and carried out.
+fn transaction(client: &mut Wire, watched: &str, queue: &[&str], before_exec: impl FnOnce()) -> String {
+    for line in [&["DEL lock:2 plain", watched, "MULTI"], queue].concat() {
+        let said = call(client, line);
+        assert!(!said.starts_with('-'), "{line}: {said}");
+    }
+    before_exec();
+    call(client, "EXEC")
+}
+
+/// The server carries out nothing for so long.
+fn stand_still(server: &Server, time: Duration) {
+    let mut direct = server.connect().unwrap();
+    assert_eq!(call(&mut direct, &format!("CLIENT PAUSE {} ALL", time.as_millis())), "+OK\r\n");
+}
+
+#[test]
+fn a_lock_that_expires_on_the_way_to_the_server_is_not_held() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        for queue in QUEUES {
+            assert_eq!(call(&mut client, "SET lock:1 me PX 700"), "+OK\r\n");
+            let since = Instant::now();
+            let said = transaction(&mut client, "WATCH lock:1", queue, || {
+                assert!(since.elapsed() < Duration::from_millis(600), "the machine is too slow for this test");
+                stand_still(&server, Duration::from_millis(1200));
+            });
+            assert_eq!(said, "*-1\r\n", "{}: {queue:?}", server.name());
+            assert_eq!(call(&mut client, "EXISTS lock:2 plain"), ":0\r\n");
+            // One that lives is held.
+            call(&mut client, "SET lock:1 me PX 600000");
+            let said = transaction(&mut client, "WATCH lock:1", queue, || {});
+            assert!(said.starts_with(&format!("*{}\r\n", queue.len())), "{}: {queue:?}: {said}", server.name());
+        }
+    }
+}
+
+#[test]
+fn a_field_that_expires_breaks_the_watch_of_its_hash() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        for queue in QUEUES {
+            for (time_ms, is_broken) in [("150", true), ("600000", false)] {
+                call(&mut client, "HSET sess:1 f v g w");
+                assert_eq!(call(&mut client, &format!("HPEXPIRE sess:1 {time_ms} FIELDS 1 f")), "*1\r\n:1\r\n");
+                let said = transaction(&mut client, "WATCH sess:1", queue, || sleep(Duration::from_millis(250)));
+                assert_eq!(said == "*-1\r\n", is_broken, "{}: {queue:?}: {said}", server.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_expires_in_a_bucket_breaks_the_watch_while_keys_are_moved() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let file = LayoutFile::parse(LAYOUT).unwrap();
+        let mut config = config_for(&server);
+        config.layout = Layout::default().plan_fold(&file).unwrap().layout.with_attempt(Attempt(1)).into();
+        let proxy = serve(&server, config);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        for queue in QUEUES {
+            for (time_ms, is_broken) in [("150", true), ("600000", false)] {
+                call(&mut client, &format!("SET lock:1 me PX {time_ms}"));
+                let said = transaction(&mut client, "WATCH lock:1", queue, || sleep(Duration::from_millis(250)));
+                assert_eq!(said == "*-1\r\n", is_broken, "{}: {queue:?}: {said}", server.name());
+            }
+        }
+    }
+}
