@@ -103,6 +103,40 @@ fn a_transaction_is_refused_whole() {
     }
 }
 
+/// What needs a scratch key isn't answered as though nothing were there, and a first write that takes no memory lets none behind it through.
+#[test]
+fn a_transaction_reads_what_is_there_and_writes_nothing_that_would_be_refused() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        KEYS.iter().for_each(|command| drop(call(&mut client, command)));
+        let before = READS.map(|command| call(&mut client, command));
+        let mut direct = server.connect().unwrap();
+        call(&mut direct, "CONFIG SET maxmemory 1");
+        for queue in [
+            &["ZUNION 1 tags:1"][..],
+            &["LLEN user:1"],
+            &["SORT_RO tags:1 ALPHA"],
+            &["GETDEL user:1", "SET user:2 x", "SET user:9 y"],
+            &["SREM tags:1 a b", "SADD tags:3 z"],
+            &["DEL sess:1", "HSET sess:2 f v"],
+        ] {
+            call(&mut client, "MULTI");
+            let queued: Vec<String> = queue.iter().map(|command| call(&mut client, command)).collect();
+            let said = call(&mut client, "EXEC");
+            let is_unknown = queued.iter().any(|queued| queued.contains("unknown command"));
+            let is_refused = said.starts_with("-OOM ") || said.starts_with("-EXECABORT ");
+            assert!(is_refused || is_unknown || said.contains("-WRONGTYPE"), "{}: {queue:?}: {said}", server.name());
+        }
+        assert_eq!(READS.map(|command| call(&mut client, command)), before, "{}", server.name());
+        for line in ["MULTI", "DEL sess:1", "SREM tags:1 a b"] {
+            call(&mut client, line);
+        }
+        assert_eq!(call(&mut client, "EXEC"), "*2\r\n:1\r\n:2\r\n", "what takes none goes on on {}", server.name());
+    }
+}
+
 /// Such writes leave less, or as much: one that is spilled would lie there twice for a while, and is left.
 #[test]
 fn of_one_that_is_spilled_nothing_is_removed_but_all() {
