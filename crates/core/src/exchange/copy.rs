@@ -39,6 +39,8 @@ pub(crate) struct Copy {
     destination: Key,
     source: Load,
     entry: Entry,
+    /// Whether the source holds anything that can be read.
+    is_there: bool,
     phase: Phase,
     /// What is published of keys in the client's database.
     notices: Option<Notices>,
@@ -69,8 +71,20 @@ impl Copy {
         let destination = Key::at(destination.0, destination.1);
         debug_assert!(!destination.is_moving(), "refused where it is planned");
         let args = args.iter().map(|arg| arg.to_vec()).collect();
-        let (entry, phase) = (Entry::default(), Phase::Source);
-        (Self { protocol, args, here, there, replace, destination, source, entry, phase, notices: None }, replies)
+        let copy = Self {
+            protocol,
+            args,
+            here,
+            there,
+            replace,
+            destination,
+            source,
+            entry: Entry::default(),
+            is_there: false,
+            phase: Phase::Source,
+            notices: None,
+        };
+        (copy, replies)
     }
 
     /// The same, where what it does is published.
@@ -113,8 +127,8 @@ impl Copy {
         self.source.fill(&mut space);
         match space.held(&self.args[1]) {
             // The server is asked all the same: it checks first whether the other database exists.
-            Held::Nothing => {}
-            Held::String(entry) => self.entry = entry.clone(),
+            Held::Nothing => self.is_there = false,
+            Held::String(entry) => (self.entry, self.is_there) = (entry.clone(), true),
             Held::Unread(_) => {
                 let why = self.source.keys()[0].held().err().unwrap_or_default();
                 return fail(io, self.protocol, &why);
@@ -163,7 +177,7 @@ impl Copy {
         let in_bucket = self.destination.bucket().is_some();
         let live = found
             .is_some_and(|stored| !(in_bucket && Frame::decode(stored).is_ok_and(|frame| frame.expired(env.now_ms))));
-        let source_exists = self.source.keys().iter().any(Key::is_stored) && !self.source_expired(env);
+        let source_exists = self.is_there && !self.source_expired(env);
         if !source_exists || (live && !self.replace) {
             return done(io, b":0\r\n");
         }
