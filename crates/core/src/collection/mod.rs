@@ -19,7 +19,7 @@ mod packed_view;
 pub mod parts;
 mod payload;
 mod set;
-mod vocabulary;
+pub(crate) mod vocabulary;
 
 pub use hash::{Field, Hash};
 pub(crate) use packed_view::PackedView;
@@ -64,6 +64,18 @@ pub enum Collection {
     Set(Set),
     /// A hash.
     Hash(Hash),
+}
+
+/// The expiry of a field that a server still shows, and says of its time that there is no such field: Redis does that in the millisecond in
+/// which it expires.
+pub(crate) const EXPIRES_NOW_MS: i64 = 1;
+
+/// When a field expires, by what HPEXPIRETIME says of one that was shown.
+pub(crate) fn field_expiry(said: i64) -> Option<i64> {
+    match said {
+        -2 => Some(EXPIRES_NOW_MS),
+        at_ms => (at_ms >= 0).then_some(at_ms),
+    }
 }
 
 impl Collection {

@@ -38,6 +38,11 @@ pub(super) const EXPIRING_HASH: u8 = 0x43;
 pub(super) const PASSING_HASH: u8 = 0x44;
 
 pub(super) const INTEGER: u8 = 0xC0;
+/// Whether a packed form, the key of which expires by itself or never, is of a hash of which fields expire.
+pub(crate) fn has_expiries(packed: &[u8]) -> bool {
+    packed.first() == Some(&EXPIRING_HASH)
+}
+
 const LENGTH_2: u8 = 0xC8;
 const LENGTH_4: u8 = 0xC9;
 pub(super) const SMALL_INTEGER: u8 = 0xD0;

@@ -47,6 +47,11 @@ const HEX_DIGITS: std::ops::RangeInclusive<usize> = 4..=190;
 const EXPIRING: u8 = 0xCE;
 const PASSING: u8 = 0xCF;
 
+/// Whether a short form may be of a hash of which fields expire, and whose key expires by itself or never.
+pub(crate) fn may_have_expiries(short: &[u8]) -> bool {
+    short.first() == Some(&EXPIRING)
+}
+
 /// How far the bytes of integers in their short form go, in their long one.
 #[expect(clippy::cast_possible_truncation, reason = "48")]
 const SMALL_END: u8 = SMALL_INTEGERS as u8;

@@ -224,7 +224,7 @@ fn random_field(reply: &[u8], env: &Env<'_>, namespace: NamespaceIndex, bucket: 
     let parts = split_array(reply)?;
     let pair = if parts.len() == 1 { split_array(&parts[0])? } else { parts };
     let (field, stored) = (Reply::parse(pair.first()?).ok()?.bytes()?, Reply::parse(pair.get(1)?).ok()?.bytes()?);
-    if env.layout.has_expired_in(bucket, stored, env.now_ms) {
+    if env.layout.has_expired_in(namespace, bucket, field, stored, env.now_ms) {
         return None;
     }
     env.layout.key_of(namespace, bucket, field)

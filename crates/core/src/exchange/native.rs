@@ -349,7 +349,10 @@ impl Delete {
                 let Some(stored) = field.bytes() else { continue };
                 // What can't be decoded was there all the same.
                 let frame = Frame::decode(stored).ok();
-                self.deleted += i64::from(!frame.as_ref().is_some_and(|frame| frame.expired(env.now_ms)));
+                let ends_at_ms = frame.as_ref().zip(key.bucket()).and_then(|(frame, place)| {
+                    env.layout.ends_at_ms(place.namespace, &place.physical, &place.field, frame)
+                });
+                self.deleted += i64::from(ends_at_ms.is_none_or(|at| at >= env.now_ms));
                 if let (Some(place), Some(frame)) = (key.bucket(), frame) {
                     retire(&mut commands, key, &frame);
                     abandon(place.origin, &frame, env);

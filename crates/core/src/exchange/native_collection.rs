@@ -3,7 +3,7 @@
 //! Folded collections meet them where a command names keys of both kinds, and where keys are moved. What is read is known again
 //! by its DUMP, which says every member and every field's expiry.
 
-use crate::collection::{Collection, CollectionKind, Field, MOST_MEMBERS};
+use crate::collection::{Collection, CollectionKind, Field, MOST_MEMBERS, field_expiry};
 use crate::command;
 use crate::exchange::batch::Commands;
 use crate::exchange::key::Found;
@@ -137,7 +137,7 @@ fn fields(texts: Vec<Vec<u8>>, expiries: Option<Reply<'_>>) -> Vec<(Vec<u8>, Fie
     let mut texts = texts.into_iter();
     let (mut found, mut index) = (Vec::new(), 0);
     while let (Some(name), Some(value)) = (texts.next(), texts.next()) {
-        let expires_at_ms = expiries.get(index).copied().filter(|at| *at >= 0);
+        let expires_at_ms = expiries.get(index).copied().and_then(field_expiry);
         found.push((name, Field { value, expires_at_ms }));
         index += 1;
     }
@@ -187,5 +187,20 @@ pub(super) fn add(name: &[u8], collection: &Collection, mut send: impl FnMut(&[&
     };
     for some in texts.chunks(AT_ONCE) {
         send(&[&[command, name], some].concat());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::EXPIRES_NOW_MS;
+
+    #[test]
+    fn a_field_that_is_shown_in_the_millisecond_of_its_expiry_has_expired() {
+        let names = ["a", "1", "b", "2", "c", "3"].map(|text| text.as_bytes().to_vec()).to_vec();
+        let times = b"*3\r\n$2\r\n-2\r\n$2\r\n-1\r\n$13\r\n2000000000000\r\n";
+        let read = fields(names, Some(Reply::parse(times).unwrap()));
+        let expiries: Vec<_> = read.iter().map(|(_, field)| field.expires_at_ms).collect();
+        assert_eq!(expiries, [Some(EXPIRES_NOW_MS), None, Some(2_000_000_000_000)]);
     }
 }

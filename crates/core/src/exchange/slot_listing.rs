@@ -371,7 +371,7 @@ impl SlotList {
         for (field, stored) in fields {
             self.fields += 1;
             // What can't be decoded is there all the same.
-            if env.layout.has_expired_in(&name, stored, env.now_ms) {
+            if env.layout.has_expired_in(bucket.namespace(), &name, field, stored, env.now_ms) {
                 self.shown.seen += 1;
             } else if let Some(key) = env.layout.key_of(bucket.namespace(), &name, field) {
                 self.take_key(&key);

@@ -25,9 +25,18 @@ impl Layout {
         self.handmade_hash(physical).filter(|_| !is_reserved(physical)).map(|(_, rule)| rule.packing())
     }
 
-    /// Whether what is stored in the bucket `physical` has expired.
-    pub fn has_expired_in(&self, physical: &[u8], stored: &[u8], now_ms: i64) -> bool {
-        Frame::decode(stored).is_ok_and(|frame| frame.expired(now_ms)) && self.packing_in(physical).is_none()
+    /// Whether what is stored at `field` of the bucket `physical` has expired.
+    pub fn has_expired_in(
+        &self,
+        namespace: NamespaceIndex,
+        physical: &[u8],
+        field: &[u8],
+        stored: &[u8],
+        now_ms: i64,
+    ) -> bool {
+        let ends_at = |frame: Frame<'_>| self.ends_at_ms(namespace, physical, field, &frame);
+        let has_ended = Frame::decode(stored).ok().and_then(ends_at).is_some_and(|at| at < now_ms);
+        has_ended && self.packing_in(physical).is_none()
     }
 
     /// Whether the physical name is one of the places that keys of this namespace are being moved out of.
@@ -124,8 +133,8 @@ mod tests {
         let mut expired = Vec::new();
         crate::frame::encode(b"1", Some(1_600_000_000_000), &mut expired);
         let now_ms = 1_700_000_000_000;
-        assert!(layout.has_expired_in(&name(&layout, ":4h9"), &expired, now_ms));
-        assert!(!layout.has_expired_in(b"mediabucket:1155", &expired, now_ms));
+        assert!(layout.has_expired_in(NamespaceIndex(0), &name(&layout, ":4h9"), b"f", &expired, now_ms));
+        assert!(!layout.has_expired_in(NamespaceIndex(0), b"mediabucket:1155", b"f", &expired, now_ms));
         assert_eq!(layout.packing_in(b"mediabucket:1155"), Some(Packing::Raw));
         assert_eq!(layout.packing_in(&name(&layout, ":4h9")), None);
         assert_eq!(layout.packing_in(b"other"), None);

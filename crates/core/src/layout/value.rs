@@ -2,9 +2,42 @@
 
 use std::borrow::Cow;
 
-use super::Namespace;
+use super::{Layout, Namespace, NamespaceIndex};
 use crate::codec::{CodecError, Effort, LARGE_SLOT, Owner, Payload, Stored};
+use crate::collection::{Collection, CollectionKind, packed, vocabulary};
 use crate::frame::{self, Body, Frame};
+
+impl Layout {
+    /// When the key is gone that this frame at `field` of the bucket `physical` holds: with the frame, or before with the last field of a
+    /// hash, where that is to be seen at a glance. Of a hash that another codec wrote than the one for fields, and of one that is spilled,
+    /// the frame's own expiry counts.
+    pub fn ends_at_ms(
+        &self,
+        namespace: NamespaceIndex,
+        physical: &[u8],
+        field: &[u8],
+        frame: &Frame<'_>,
+    ) -> Option<i64> {
+        let ends_at_ms = frame.expires_at_ms?;
+        let rules = self.namespace(namespace);
+        let value = match frame.body {
+            _ if rules.collection() != Some(CollectionKind::Hash) => None,
+            Body::Raw(value) => Some(Cow::Borrowed(value)),
+            Body::Coded { payload, .. } if vocabulary::may_have_expiries(payload) => {
+                let key = self.key_of(namespace, physical, field);
+                key.and_then(|key| rules.decode(&key, frame, None).ok().flatten())
+            }
+            _ => None,
+        };
+        let passes_at_ms = value.filter(|value| packed::has_expiries(value)).and_then(|value| {
+            match Collection::read_stored(&value, None).ok()?.0 {
+                Collection::Hash(hash) => hash.passes_at_ms(),
+                Collection::Set(_) => None,
+            }
+        });
+        Some(passes_at_ms.map_or(ends_at_ms, |passes_at_ms| ends_at_ms.min(passes_at_ms)))
+    }
+}
 
 impl Namespace {
     /// What a value is stored as in a bucket: by the namespace's codec where that makes it shorter, and spilled

@@ -12,7 +12,7 @@ use std::mem;
 
 use super::space::SCRATCH;
 use super::{Call, Entry, Flow, Halt, Held, HelpRequest, Reply, Space, Unread, WhyUnread, not_on_type};
-use crate::collection::{Collection, Field, Hash, Set};
+use crate::collection::{Collection, Field, Hash, Set, field_expiry};
 use crate::dialect::Dialect;
 use crate::notify::Event;
 use crate::resp::Answer;
@@ -259,7 +259,7 @@ fn expiring_hash(replies: Vec<Reply>) -> Result<Hash, Halt> {
         }
     }
     let times = times.into_iter().map(|time| match time {
-        Reply::Integer(at_ms @ 0..) => Some(at_ms),
+        Reply::Integer(said) => field_expiry(said),
         _ => None,
     });
     let expiries: HashMap<Vec<u8>, Option<i64>> = texts(names).zip(times).collect();

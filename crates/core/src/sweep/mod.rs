@@ -323,16 +323,17 @@ impl Sweep {
         let mut piece = ContentsCount::begin(namespace);
         for (field, stored) in fields {
             swept.fields += 1;
-            let frame = Frame::decode(stored);
-            if let Ok(frame) = &frame
-                && frame.expired(env.now_ms)
+            let frame = Frame::decode(stored).ok();
+            let ends_at_ms = frame.as_ref().and_then(|frame| env.layout.ends_at_ms(namespace, name, field, frame));
+            if let Some(frame) = &frame
+                && ends_at_ms.is_some_and(|at| at < env.now_ms)
             {
                 swept.expired += 1;
                 let found = Field { namespace, bucket: name, field, stored };
                 self.removals.push(found.removal(frame, Event::Expired, self.notices, env));
                 continue;
             }
-            next_expiry = next_expiry.into_iter().chain(frame.ok().and_then(|frame| frame.expires_at_ms)).min();
+            next_expiry = next_expiry.into_iter().chain(ends_at_ms).min();
             if let Some(count) = &mut self.count {
                 count.add(&mut piece, name, field, stored, env.layout);
             }

@@ -27,7 +27,8 @@ impl Field<'_> {
         let Self { namespace, bucket, field, stored } = *self;
         let mut removal = CompareAndSet::default();
         removal.check(&[b"HGET", bucket, field], Some(stored));
-        if let (Event::Expired, Some(at)) = (why, frame.expires_at_ms) {
+        let ends_at_ms = env.layout.ends_at_ms(namespace, bucket, field, frame);
+        if let (Event::Expired, Some(at)) = (why, ends_at_ms) {
             // Nothing is removed by a time that the server doesn't have at that moment.
             removal.check_time_past(at);
         }

@@ -164,7 +164,8 @@ local function carry_out_rest(upper, place, count, args, is_allowed)
     local function ask()
       local reply = some[1] and real.pcall('HPEXPIRETIME', name, 'FIELDS', #some, unpack(some)) or {}
       for at, expires_at in ipairs(reply) do
-        if expires_at >= 0 then expiries[some[at]] = expires_at end
+        -- -2 says that it expires in this millisecond.
+        if expires_at ~= -1 then expiries[some[at]] = math.max(expires_at, 1) end
       end
       some = {}
     end

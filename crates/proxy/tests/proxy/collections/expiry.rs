@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use keyfold_testkit::{Wire, found};
 
 use super::LAYOUT;
-use crate::stage::{address, call, proxy_before};
+use crate::stage::{address, call, eventually, proxy_before};
 
 /// How long one goes on behind each expiry, at the least.
 const ROUND: Duration = Duration::from_millis(60);
@@ -46,6 +46,32 @@ fn a_count_begins_anew_with_its_expiry_and_not_before() {
             let len = if round % 3 == 0 { ":2\r\n" } else { ":1\r\n" };
             assert_eq!(call(&mut clients[1], "HLEN sess:1"), len);
         }
+    }
+}
+
+/// A key that has an expiry of its own goes with the last of its fields all the same.
+#[test]
+fn a_hash_whose_fields_have_all_expired_before_it_is_gone() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        call(&mut client, "HSET sess:1 f v");
+        call(&mut client, "EXPIRE sess:1 1000");
+        assert_eq!(call(&mut client, "HPEXPIRE sess:1 40 FIELDS 1 f"), "*1\r\n:1\r\n");
+        assert_eq!(call(&mut client, "KEYS *"), "*1\r\n$6\r\nsess:1\r\n");
+        assert_eq!(call(&mut client, "EXPIRE sess:1 2000"), ":1\r\n");
+        thread::sleep(Duration::from_millis(60));
+        assert_eq!(call(&mut client, "EXPIRE sess:1 5000"), ":0\r\n", "{}", server.name());
+        assert_eq!(call(&mut client, "KEYS *"), "*0\r\n", "{}", server.name());
+        assert_eq!(call(&mut client, "RANDOMKEY"), "$-1\r\n", "{}", server.name());
+        let all: Vec<String> = (1..=600).map(|id| format!("sess:{id}")).collect();
+        assert_eq!(call(&mut client, &format!("UNLINK {}", all.join(" "))), ":0\r\n", "{}", server.name());
+        call(&mut client, "HSET sess:2 f v");
+        call(&mut client, "EXPIRE sess:2 1000");
+        call(&mut client, "HPEXPIRE sess:2 40 FIELDS 1 f");
+        let mut direct = server.connect().unwrap();
+        eventually("the sweep has removed it", || call(&mut direct, "KEYS ~*") == "*0\r\n");
     }
 }
 
