@@ -28,6 +28,19 @@ def join_set(client, key, partitions):
                 continue
 
 
+def expiries(pipe, partition, fields):
+    """The fields that expire, by when they do."""
+    try:
+        times = pipe.execute_command("HPEXPIRETIME", partition, "FIELDS", len(fields), *fields)
+    except redis.ResponseError:
+        return {}  # A server before Redis 7.4 or Valkey 9: there are none.
+    by_time = {}
+    for field, at_ms in zip(fields, times):
+        if at_ms != -1:
+            by_time.setdefault(max(at_ms, 1), []).append(field)  # -2: in this very millisecond.
+    return by_time
+
+
 def join_hash(client, key, partition):
     with client.pipeline() as pipe:
         while True:
@@ -36,6 +49,7 @@ def join_hash(client, key, partition):
                 fields = pipe.hgetall(partition)
                 if not fields:
                     return
+                by_time = expiries(pipe, partition, list(fields))
                 there = pipe.hmget(key, list(fields))
                 twice = [field for field, value in zip(fields, there) if value is not None]
                 pipe.multi()
@@ -43,6 +57,8 @@ def join_hash(client, key, partition):
                     pipe.exists(partition)
                 else:
                     pipe.hset(key, mapping=fields)
+                    for at_ms, names in by_time.items():
+                        pipe.execute_command("HPEXPIREAT", key, at_ms, "FIELDS", len(names), *names)
                     pipe.unlink(partition)
                 pipe.execute()
                 if twice:

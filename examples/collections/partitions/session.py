@@ -88,4 +88,16 @@ refused(through, "cart:*", PARTITIONS)
 through.persist("cart:1:5")
 check(join_all(through, "cart:*", PARTITIONS), 1)
 check((through.hget("cart:1", "item-new"), through.exists("cart:1:5")), (b"1", 0))
+
+# When fields expire goes with them.
+through.hset("cart:3:5", mapping={"item-brief": "1", "item-lasting": "2", "item-other": "3"})
+try:
+    through.execute_command("HPEXPIREAT", "cart:3:5", 2_000_000_000_000, "FIELDS", 2, "item-brief", "item-other")
+except redis.ResponseError:
+    print("partitions: fields of plain hashes don't expire on this server")
+else:
+    check(join_all(through, "cart:*", PARTITIONS), 1)
+    names = ["item-brief", "item-lasting", "item-other", "item5"]
+    times = through.execute_command("HPEXPIRETIME", "cart:3", "FIELDS", len(names), *names)
+    check(times, [2_000_000_000_000, -1, 2_000_000_000_000, -1])
 print("partitions: all as it should be")
