@@ -13,12 +13,12 @@ use keyfold_server::pace::Pace;
 use keyfold_server::priority;
 
 use crate::config::export::Export;
+use crate::records::Record;
 use crate::records::dump::Writer;
 use crate::records::finding::Tally;
-use crate::records::fingerprints::Fingerprints;
 use crate::records::inquiry::{Payloads, Wants};
+use crate::records::once::{Once, is_moving};
 use crate::records::walk::{Manner, Sight, walk_all};
-use crate::records::{Record, digest};
 use crate::scan;
 
 /// Values are missing that no client could read either.
@@ -80,14 +80,9 @@ fn write_all(
     // A key that is moved from where the walk hasn't been to where it has is come by in another walk; one that goes the other
     // way twice.
     let is_any_moving = layout.moving().next().is_some();
-    let is_moving =
-        |key: &[u8]| is_any_moving && layout.namespace_of(key).is_some_and(|index| layout.namespace(index).is_moving());
-    let mut moving = Fingerprints::new();
+    let mut once = Once::of(layout);
     let mut write = |record: &Record, written: &mut Written| -> anyhow::Result<()> {
-        if config.flags.allow_repeats
-            || !is_moving(&record.key)
-            || moving.insert(digest::key(record.database, &record.key), 0)?
-        {
+        if config.flags.allow_repeats || once.is_first(record)? {
             written.records += 1;
             writer.write(record)?;
         }
@@ -106,7 +101,7 @@ fn write_all(
     }
     let what = "looked through for keys that were moved meanwhile";
     walk_all(nodes, &config.databases, what, &manner, &mut pace, &mut |sight| match sight {
-        Sight::Record(record, _) if is_moving(&record.key) => write(record, written),
+        Sight::Record(record, _) if is_moving(layout, &record.key) => write(record, written),
         _ => Ok(()),
     })
 }

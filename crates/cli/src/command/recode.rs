@@ -53,7 +53,7 @@ pub(crate) fn run(flags: &RecodeFlags, out: &mut Paper) -> anyhow::Result<ExitCo
         });
         out.whole(format_args!("{report:#}"))?;
     } else {
-        report(&driven, &freed, used_before, used_after, flags.list, out)?;
+        report(&driven, &freed, (used_before, used_after), (&before.layout, flags.list), out)?;
     }
     Ok(if driven.is_proof() { ExitCode::SUCCESS } else { ExitCode::from(LEFT) })
 }
@@ -98,7 +98,13 @@ fn free(server: &mut Server, before: &Stored, namespaces: &[NamespaceIndex]) -> 
     Ok(Freed { slots: slots(&before.layout) - slots(&layout), dictionaries })
 }
 
-fn report(driven: &Driven, freed: &Freed, before: u64, after: u64, list: usize, out: &mut Paper) -> anyhow::Result<()> {
+fn report(
+    driven: &Driven,
+    freed: &Freed,
+    (before, after): (u64, u64),
+    (layout, list): (&Layout, usize),
+    out: &mut Paper,
+) -> anyhow::Result<()> {
     writeln!(
         out,
         "looked at {} in {:.1} s and stored {} again; memory: {} before, {} now",
@@ -135,7 +141,7 @@ fn report(driven: &Driven, freed: &Freed, before: u64, after: u64, list: usize, 
             plural(driven.left.left_count, "value")
         )?;
         for (key, why) in driven.left.left.iter().take(list) {
-            writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(why))?;
+            writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(key, why, layout))?;
         }
     }
     Ok(())

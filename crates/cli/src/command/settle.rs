@@ -79,7 +79,7 @@ fn settle(target: &Target) -> anyhow::Result<Tried> {
         tracing::warn!("the layout stays in doubt for now: {why}");
     }
     for (key, why) in &done.driven.left.left {
-        tracing::warn!("\"{}\" stays in two places in doubt: {}", key.escape_ascii(), explain(why));
+        tracing::warn!("\"{}\" stays in two places in doubt: {}", key.escape_ascii(), explain(key, why, &done.layout));
     }
     Ok(Tried::Left)
 }

@@ -43,7 +43,8 @@ pub(crate) fn check_absent(server: &mut Server, layout: &Layout, added: &[Namesp
     });
     bail!(
         "the server holds plain keys of namespaces that are new; through keyfold they would be invisible:\n{}\n\
-         Move them there with `keyfold fold`, while clients go on. If nobody needs them, say --skip-key-check",
+         Move them there with `keyfold fold`, while clients go on. If nobody needs them, remove them, or have \
+         `keyfold serve` take the layout with --skip-key-check",
         lines.collect::<Vec<_>>().join("\n")
     )
 }

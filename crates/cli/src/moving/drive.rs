@@ -7,7 +7,7 @@ use std::{mem, thread};
 use anyhow::{Context as _, bail};
 use keyfold_core::cluster::Redirect;
 use keyfold_core::drive::Context;
-use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_core::layout::{Layout, Located, NamespaceIndex};
 use keyfold_core::mover::{Left, Moved, Mover};
 use keyfold_proxy::Nonces;
 use keyfold_report::number::{plural, size};
@@ -20,6 +20,7 @@ use super::announce::Announcer;
 use super::others::Others;
 use super::pass::{Hindrance, Pass};
 use crate::layout::keys;
+use crate::records::place::Stored;
 use crate::scan::Round;
 
 /// How often the server is asked for its memory, and for its time.
@@ -395,15 +396,24 @@ fn written_past(found: u64, walks: u32) -> String {
     )
 }
 
-/// Why a key stays, and what to do.
-pub(crate) fn explain(why: &Left) -> String {
+/// The command that removes what lies in a key's old place.
+fn removal_of_old(key: &[u8], layout: &Layout) -> String {
+    let old = match layout.locate(key) {
+        Located::Moving(moving) => moving.old,
+        Located::Placed(_) | Located::Plain | Located::Reserved => None,
+    };
+    Stored::of(old.as_ref(), key).removal()
+}
+
+/// Why a key stays, and what to do, by the layout in which it is being moved.
+pub(crate) fn explain(key: &[u8], why: &Left, layout: &Layout) -> String {
     match why {
         Left::OtherType(kind) => format!("it is a {kind}; rename or remove it"),
-        Left::InBoth => {
-            "somebody wrote it past keyfold; clients see the value in the new place. DEL the key on the server itself, \
-             not through keyfold, to remove the other one"
-                .to_owned()
-        }
+        Left::InBoth => format!(
+            "it was written in its old place too, past keyfold or before the move began; clients see the value in the new place. \
+             `{}` on the server itself, not through keyfold, removes the other one",
+            removal_of_old(key, layout)
+        ),
         Left::Damaged(why) => format!("{why}; see keyfold verify"),
         Left::NotAHash => {
             "it is called as the hashes are that keys are moved out of, and is none; rename it".to_owned()

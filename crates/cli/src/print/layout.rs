@@ -43,9 +43,17 @@ pub(crate) fn namespaces_json(layout: &Layout) -> Value {
 /// The moves that have not come to their end, a line for each namespace.
 pub(crate) fn open_moves(layout: &Layout) -> Vec<String> {
     let open = layout.moving().filter_map(|namespace| {
-        let from = namespace.former.as_ref()?.placement.line(namespace.keys.first());
+        let former = &namespace.former.as_ref()?.placement;
+        let (from, is_handmade) = (former.line(namespace.keys.first()), former.handmade().is_some());
         let (keys, to) = (&namespace.keys, namespace.line());
-        Some(format!("a move of {keys} from {from} to {to} is open: its keys lie in both, as far as it came"))
+        // Hashes of an application's own are not made again.
+        let ends = match is_handmade {
+            true => "`keyfold fold --from` ends it, as it was begun",
+            false => "`keyfold fold` ends it and `keyfold unfold` takes it back",
+        };
+        Some(format!(
+            "a move of {keys} from {from} to {to} is open: its keys lie in both, as far as it came; unless one is at it, {ends}"
+        ))
     });
     open.collect()
 }

@@ -20,6 +20,7 @@ named! {
         StraySpill = "stray-spill",
         HiddenKey = "hidden-key",
         Twin = "twin",
+        InBothPlaces = "in-both-places",
         UnknownName = "unknown-name",
         Hashtable = "hashtable",
         WrongNode = "wrong-node",
@@ -39,6 +40,9 @@ impl FindingKind {
             Self::StraySpill => "the spilled value is of a key that doesn't lie in that namespace's buckets",
             Self::HiddenKey => "a plain key that belongs into a bucket: clients of keyfold don't see it",
             Self::Twin => "a key lies both plain and folded: clients of keyfold see the folded one only",
+            Self::InBothPlaces => {
+                "a key that is being moved lies in both places with a value each: clients see the one in the new place; remove the other"
+            }
             Self::UnknownName => "a reserved name that this layout doesn't write",
             Self::WrongNode => {
                 "a key on a node that doesn't have its slot: no client finds it; delete it there, or reshard anew"

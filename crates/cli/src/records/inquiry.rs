@@ -9,6 +9,7 @@ use keyfold_core::walk::{BucketWalk, KeyWalk};
 use keyfold_server::Commands;
 
 use super::content;
+use super::place::Stored;
 
 /// What is of interest beside the records.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,6 +102,8 @@ pub(crate) enum Inquiry {
     Owner { field: Field, nonce: u64, name: Vec<u8>, again: bool },
     /// Whether a name that the layout doesn't write is to go anyway: a value that was spilled before its namespace left the layout.
     Unknown { name: Vec<u8> },
+    /// Whether a key's new place holds something beside the one that it is moved out of, where it was just seen.
+    Both { key: Vec<u8>, new: Stored, old: Stored },
     /// Whether a plain key's place holds something too.
     Twin { key: Vec<u8>, physical: Vec<u8>, field: Option<Vec<u8>> },
 }
@@ -149,6 +152,11 @@ impl Inquiry {
                 commands.push(&[b"PTTL", name]);
             }
             Self::Unknown { name } => commands.push(&[b"PTTL", name]),
+            // In this order: one that is moved meanwhile isn't seen twice.
+            Self::Both { new, old, .. } => [new, old].into_iter().for_each(|stored| match &stored.field {
+                Some(field) => commands.push(&[b"HGET", &stored.physical, field]),
+                None => commands.push(&[b"EXISTS", &stored.physical]),
+            }),
             Self::Twin { physical, field: Some(field), .. } => commands.push(&[b"HEXISTS", physical, field]),
             Self::Twin { physical, field: None, .. } => commands.push(&[b"EXISTS", physical]),
         }
@@ -165,6 +173,7 @@ impl Inquiry {
             Self::Spill { name, .. } | Self::Owner { name, .. } | Self::Unknown { name } => name,
             Self::Again { field, .. } | Self::Parts { field, .. } => &field.bucket,
             Self::Twin { physical, .. } => physical,
+            Self::Both { new, .. } => &new.physical,
         }
     }
 
@@ -186,6 +195,7 @@ impl Inquiry {
             Self::Again { .. } | Self::Owner { .. } => "HGET",
             Self::Unknown { .. } => "PTTL",
             Self::Twin { .. } => "HEXISTS",
+            Self::Both { .. } => "HGET",
         }
     }
 }

@@ -13,6 +13,7 @@
 //! | `digest` | fingerprints of keys and contents |
 //! | `fingerprints` | fingerprints with a number each, in bounded memory |
 //! | `compare` | a server and a dump, in constant memory |
+//! | `once` | keys that are being moved, each once |
 //! | `logical` | drives the core's exchanges over a tool's connection |
 pub(crate) mod compare;
 pub(crate) mod content;
@@ -24,6 +25,7 @@ pub(crate) mod hashtable;
 pub(crate) mod inquiry;
 pub(crate) mod jsonl;
 pub(crate) mod logical;
+pub(crate) mod once;
 pub(crate) mod place;
 pub(crate) mod walk;
 

@@ -23,6 +23,56 @@ pub(crate) fn is_allowed(layout: &Layout, key: &[u8], spot: Spot<'_>) -> bool {
     }
 }
 
+/// Where `key` is being moved to, if `spot` is the place that it is moved out of: there may be another value.
+pub(crate) fn new_place(layout: &Layout, key: &[u8], spot: Spot<'_>) -> Option<Stored> {
+    match layout.locate(key) {
+        Located::Moving(moving) if is_there(moving.old.as_ref(), spot) => Some(Stored::of(moving.new.as_ref(), key)),
+        _ => None,
+    }
+}
+
+/// What to ask the server for, to know whether something lies there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) physical: Vec<u8>,
+    /// None of a key of its own.
+    pub(crate) field: Option<Vec<u8>>,
+}
+
+impl Stored {
+    /// `key` at this place; none for its own name.
+    pub(crate) fn of(place: Option<&Place>, key: &[u8]) -> Self {
+        match place {
+            Some(place) if place.kind.is_field() => {
+                Self { physical: place.physical.to_vec(), field: Some(place.field.to_vec()) }
+            }
+            Some(place) => Self { physical: place.physical.to_vec(), field: None },
+            None => Self { physical: key.to_vec(), field: None },
+        }
+    }
+
+    /// The command by which it is removed, for a person.
+    pub(crate) fn removal(&self) -> String {
+        let quoted = |text: &[u8]| format!("\"{}\"", text.escape_ascii());
+        match &self.field {
+            Some(field) => format!("HDEL {} {}", quoted(&self.physical), quoted(field)),
+            None => format!("DEL {}", quoted(&self.physical)),
+        }
+    }
+}
+
+impl Spot<'_> {
+    /// The same, of this key.
+    pub(crate) fn stored(self, key: &[u8]) -> Stored {
+        let (physical, field) = match self {
+            Self::Plain => (key, None),
+            Self::Zipped { physical } => (physical, None),
+            Self::Field { bucket, field } => (bucket, Some(field.to_vec())),
+        };
+        Stored { physical: physical.to_vec(), field }
+    }
+}
+
 fn is_there(place: Option<&Place>, spot: Spot<'_>) -> bool {
     match (place, spot) {
         (None, Spot::Plain) => true,

@@ -97,6 +97,8 @@ pub(super) fn report(
     out: &mut Paper,
 ) -> anyhow::Result<()> {
     let Driven { moved, expired, left, peak_bytes, took, unproven, seen: _ } = &done.driven;
+    // It was asked for now and then while keys were moved, and not before or after that.
+    let peak_bytes = (*peak_bytes).max(survey.used_bytes()).max(done.used_bytes);
     if config.flags.json {
         let mut report = plan_json(planned, survey, &Checks::default());
         report["raises"] = json!(raised);
@@ -127,7 +129,7 @@ pub(super) fn report(
         out,
         "memory: {} before, {} at the most, {} now ({} predicted){}",
         size(survey.used_bytes()),
-        size(*peak_bytes),
+        size(peak_bytes),
         size(done.used_bytes),
         size(survey.after_bytes()),
         saving(survey.used_bytes(), done.used_bytes)
@@ -145,7 +147,7 @@ pub(super) fn report(
             }
         )?;
         for (key, why) in left.left.iter().take(config.flags.list) {
-            writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(why))?;
+            writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(key, why, &done.layout))?;
         }
     }
     if let Some(why) = unproven {

@@ -159,7 +159,7 @@ fn conclude(verdict: &Verdict, done: Option<&Done>, dry_run: bool, out: &mut Pap
     if done.driven.left.left_count > 0 {
         writeln!(out, "\n{} in old places, where clients still reach them:", count(done.driven.left.left_count))?;
         for (key, why) in &done.driven.left.left {
-            writeln!(out, "  \"{}\": {}", key.escape_ascii(), explain(why))?;
+            writeln!(out, "  \"{}\": {}", key.escape_ascii(), explain(key, why, &done.layout))?;
         }
     }
     if done.stragglers > 0 {

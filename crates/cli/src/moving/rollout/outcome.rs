@@ -57,10 +57,9 @@ impl Rollout {
                 namespace.line()
             )
         });
-        let left = self
-            .left
-            .iter()
-            .map(|(key, why)| format!("\"{}\" stays where it is: {}", key.escape_ascii(), explain(why)));
+        let left = self.left.iter().map(|(key, why)| {
+            format!("\"{}\" stays where it is: {}", key.escape_ascii(), explain(key, why, &self.layout))
+        });
         let hidden = (self.stragglers > 0).then(|| {
             format!(
                 "{} written past keyfold while this was done, and clients of keyfold don't see them. Point those \

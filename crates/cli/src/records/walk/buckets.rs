@@ -13,7 +13,8 @@ use keyfold_core::walk::BucketWalk;
 use super::{Home, RecordWalk, Sight};
 use crate::records::finding::FindingKind;
 use crate::records::inquiry::{Field, Fields, Inquiry};
-use crate::records::{Content, Other, Packed, content, hashtable, place};
+use crate::records::place::{self, Spot};
+use crate::records::{Content, Other, Packed, content, hashtable};
 
 /// Seeming orphans that are remembered, to be asked about again; there are few, or something is wrong.
 const SUSPECTS: usize = 10_000;
@@ -65,7 +66,10 @@ impl RecordWalk<'_> {
             let field = field.to_vec();
             bytes += field.len() + stored.len();
             match place::key_at(self.manner.layout, namespace, name, &field) {
-                Some(key) => self.take_field(Field { namespace, bucket: name.to_vec(), field, key }, stored)?,
+                Some(key) => {
+                    self.ask_for_both(&key, Spot::Field { bucket: name, field: &field });
+                    self.take_field(Field { namespace, bucket: name.to_vec(), field, key }, stored)?;
+                }
                 None => self.find(FindingKind::StrangeField, name.to_vec(), Some(field), None, String::new())?,
             }
         }

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use keyfold_core::exchange::goes_at_once;
+use keyfold_core::frame::Frame;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::resp::Reply;
 use keyfold_core::server_info::ServerInfo;
@@ -45,6 +46,7 @@ use self::way::Way;
 use super::finding::{Finding, FindingKind};
 use super::fingerprints::Fingerprints;
 use super::inquiry::{Field, Inquiry, Wants};
+use super::place::{self, Spot, Stored};
 use super::{Content, Record};
 use crate::scan::{Database, Round};
 
@@ -293,10 +295,35 @@ impl RecordWalk<'_> {
                 Reply::Integer(left_ms) if goes_at_once(left_ms) => Ok(()),
                 _ => self.find(FindingKind::UnknownName, name, None, None, String::new()),
             },
+            Inquiry::Both { key, new, old } => {
+                let is_there = |stored: &Stored, reply| match reply {
+                    Reply::Integer(count) => count > 0,
+                    Reply::Bulk(bytes) => {
+                        let now_ms = self.time.now_ms();
+                        self.manner.layout.packing_in(&stored.physical).is_some()
+                            || !Frame::decode(bytes).is_ok_and(|frame| frame.expired(now_ms))
+                    }
+                    _ => false,
+                };
+                if [next(), next()].into_iter().zip([&new, &old]).all(|(reply, stored)| is_there(stored, reply)) {
+                    let detail = format!("`{}` removes the other one", old.removal());
+                    return self.find(FindingKind::InBothPlaces, old.physical, old.field, Some(key), detail);
+                }
+                Ok(())
+            }
             Inquiry::Twin { key, .. } => {
                 let kind = if next() == Reply::Integer(1) { FindingKind::Twin } else { FindingKind::HiddenKey };
                 self.find(kind, key.clone(), None, Some(key), String::new())
             }
+        }
+    }
+
+    /// Of a key that was seen there, whether it lies in another place too.
+    fn ask_for_both(&mut self, key: &[u8], spot: Spot<'_>) {
+        if self.manner.wants.owners
+            && let Some(new) = place::new_place(self.manner.layout, key, spot)
+        {
+            self.waiting.push_back(Inquiry::Both { key: key.to_vec(), new, old: spot.stored(key) });
         }
     }
 

@@ -80,7 +80,10 @@ impl RecordWalk<'_> {
             // An application had it before keyfold came.
             Physical::Administration if !self.manner.folded => return Ok(Some(plain(name))),
             Physical::Administration => Inquiry::Unknown { name },
-            Physical::Plain if place::is_allowed(layout, &name, Spot::Plain) => return Ok(Some(plain(name))),
+            Physical::Plain if place::is_allowed(layout, &name, Spot::Plain) => {
+                self.ask_for_both(&name, Spot::Plain);
+                return Ok(Some(plain(name)));
+            }
             Physical::Plain => {
                 let Some(place) = place::place_of(layout, &name) else { return Ok(Some(plain(name))) };
                 let field = place.kind.is_field().then(|| place.field.to_vec());
@@ -92,6 +95,7 @@ impl RecordWalk<'_> {
             Physical::Zipped { namespace, key }
                 if place::is_allowed(layout, &key, Spot::Zipped { physical: &name }) =>
             {
+                self.ask_for_both(&key, Spot::Zipped { physical: &name });
                 return Ok(Some(Own { physical: name, key, namespace: Some(namespace) }));
             }
             Physical::Spill { namespace, nonce, key } => {

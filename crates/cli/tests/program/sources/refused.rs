@@ -122,3 +122,25 @@ fn fields_of_no_key_stay_and_are_listed() {
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     assert_eq!(call(&server, &["HSET", "mediabucket:1", "x", "theirs again"]), b":1\r\n");
 }
+
+/// Written before the move began, where nobody looked for it then.
+#[test]
+fn of_two_values_it_is_said_what_removes_the_hidden_one() {
+    let (server, dir) = stage();
+    call(&server, &["SET", "media:2", "early"]);
+    let layout = write_layout(dir.path(), MEDIA);
+    assert_eq!(fold(&server, &layout, &[]).code, Some(0));
+    call(&server, &["HSET", "mediabucket:0", "1", "a", "2", "b", "3", "c"]);
+    let ran = fold(&server, &layout, &FROM);
+    assert_eq!(ran.code, Some(3), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("`HDEL \"mediabucket:0\" \"2\"` on the server itself"), "{}", ran.stdout);
+    let verified = || keyfold(&["verify", &server.url(), "--skip-encodings", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&verified().stdout).unwrap();
+    assert_eq!(report["counts"]["namespaces"][0]["keys"], 3, "{report}");
+    assert_eq!(report["findings"]["kinds"]["in-both-places"], 1, "{report}");
+    assert_eq!(verified().code, Some(3));
+    call(&server, &["HDEL", "mediabucket:0", "2"]);
+    let ran = fold(&server, &layout, &FROM);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    assert_eq!(verified().code, Some(0));
+}
