@@ -9,9 +9,10 @@
 //! name is made one that the server refuses, and all begins again.
 
 use crate::admin::scratch_key;
+use crate::command::{self, Flags};
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::script::{CompareAndSet, Otherwise};
+use crate::exchange::script::{self, CompareAndSet, NOT_AS_READ, Otherwise};
 use crate::exchange::work::{MAX_ATTEMPTS, WORN_OUT};
 use crate::exchange::{Env, Io, Step, done, fail, native_collection, store};
 use crate::layout::Located;
@@ -38,6 +39,8 @@ pub(crate) enum Verdict<'a> {
     Refused(&'a str),
     /// It goes to the server as it came.
     PassedOn,
+    /// The same, as long as the keys are what was found.
+    PassedOnIf,
     /// These commands are for the server; the reply to the one at this index is the answer.
     OnScratch(Commands, usize),
     /// A value that was left unread must be read: HyperLogLogs are strings of their own form.
@@ -97,7 +100,7 @@ impl OnOtherType {
             |index: &usize| args.get(*index).is_some_and(|key| matches!(space.held(key), Held::Other(_)));
         if !is_any_there && self.folded.iter().any(of_another_type) {
             // While keys are moved, one of another type stays where it was.
-            return Verdict::PassedOn;
+            return Verdict::PassedOnIf;
         }
         match &self.refusal {
             Some(refusal) if !is_any_there => return Verdict::Refused(refusal),
@@ -138,6 +141,8 @@ enum Phase {
     Loading,
     /// The server answers the command as it came.
     PassedOn,
+    /// The same, if the keys still are what was found.
+    PassedOnIf,
     /// The server answers; which of the replies counts.
     Asking(Batch, usize),
 }
@@ -167,6 +172,8 @@ impl Foreign {
                 Loading::Ready => self.loaded(env, io),
             },
             Phase::PassedOn => done(io, reply),
+            Phase::PassedOnIf if reply == NOT_AS_READ => self.begin_again(io),
+            Phase::PassedOnIf => done(io, &script::without_place(reply)),
             Phase::Asking(batch, answer_at) => match batch.handle_reply(reply) {
                 None => Step::Wait,
                 Some(Err(refusal)) => refusal.end(io),
@@ -202,6 +209,20 @@ impl Foreign {
             Verdict::Refused(error) => return fail(io, self.protocol, error),
             Verdict::Undecodable(error) => return fail(io, self.protocol, &error),
             Verdict::NeedsBytes => return Step::More(self.load.send_rest(io.wire)),
+            Verdict::PassedOnIf => {
+                let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+                let writes = command::table().resolve(&args).is_none_or(|found| found.flags.contains(Flags::WRITE));
+                let mut checks = CompareAndSet::default();
+                store::check_all(&mut checks, self.load.keys(), space.now_ms());
+                self.phase = match writes && checks.send_command(&args, self.protocol, env.dialect(), io.wire) {
+                    true => Phase::PassedOnIf,
+                    false => {
+                        write_command(io.wire, &args);
+                        Phase::PassedOn
+                    }
+                };
+                return Step::More(1);
+            }
             Verdict::PassedOn => {
                 write_command(io.wire, &self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
                 self.phase = Phase::PassedOn;

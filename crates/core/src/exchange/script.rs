@@ -7,9 +7,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::command::{self, Command, Flags};
+use crate::dialect::Dialect;
 use crate::exchange::batch::at_once;
 use crate::notify::{Event, Notices};
-use crate::resp::write_command;
+use crate::resp::{Protocol, write_command};
 use crate::slot::Slot;
 
 /// A script that servers run.
@@ -62,6 +64,12 @@ const COMPARE_AND_SET: Script =
 /// The same for many groups of checks and writes, each by itself.
 const EACH: Script =
     Script { source: include_str!("compare_and_set_each.lua"), sha: b"7b65bfca3557ccb04806365bed35cd6ac419d2c0" };
+
+/// What [`CompareAndSet::send_command`] is answered where a check fails.
+pub(crate) const NOT_AS_READ: &[u8] = b"+?\r\n";
+
+/// A script takes so many words of a command.
+const MOST_COMMAND_WORDS: usize = 4000;
 
 /// What the script does to its first key where a check fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,6 +225,40 @@ impl CompareAndSet {
         let mut command = Vec::new();
         self.send_as(b"EVAL", source.as_bytes(), &mut command);
         command
+    }
+
+    /// Appends the call by which the server carries out this command if all checks hold, and else answers [`NOT_AS_READ`]; it has one
+    /// reply. False, and nothing is appended, for a command that no script can have carried out.
+    pub(crate) fn send_command(
+        &self,
+        args: &[&[u8]],
+        protocol: Protocol,
+        dialect: Dialect<'_>,
+        wire: &mut Vec<u8>,
+    ) -> bool {
+        let command = command::table().resolve(args).filter(|command| command.server_has(args, dialect));
+        let is_free = |command: &Command| !command.flags.intersects(Flags::BLOCKING | Flags::NOSCRIPT);
+        if !command.is_some_and(is_free) || args.len() > MOST_COMMAND_WORDS {
+            return false;
+        }
+        let attempt = COMPARE_AND_SET.source;
+        let setresp = if protocol == Protocol::Resp3 { "redis.setresp(3)\n" } else { "" };
+        let source = format!(
+            "local command = {{unpack(ARGV, #ARGV - {}, #ARGV)}}\nfor _ = 1, {} do ARGV[#ARGV] = nil end\n\
+             local function attempt()\n{attempt}\nend\nlocal done = attempt()\n\
+             if done ~= 1 then return done == 0 and {{ok = '?'}} or done end\n{setresp}return redis.pcall(unpack(command))",
+            args.len() - 1,
+            args.len(),
+        );
+        debug_assert!(self.is_empty(), "nothing else is written");
+        let number = |number: usize| number.to_string().into_bytes();
+        let mut words = vec![b"EVAL".to_vec(), source.into_bytes(), number(self.keys.len())];
+        words.extend(self.keys.iter().cloned());
+        words.push(number(self.checks));
+        words.extend(self.check_args.iter().cloned());
+        words.extend(args.iter().map(|arg| arg.to_vec()));
+        write_command(wire, &words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        true
     }
 
     fn send_as(&self, command: &[u8], script: &[u8], wire: &mut Vec<u8>) {

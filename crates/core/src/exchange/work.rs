@@ -12,7 +12,7 @@ use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::parts::{self, Asker, PartsCall};
-use crate::exchange::script::CompareAndSet;
+use crate::exchange::script::{CompareAndSet, NOT_AS_READ};
 use crate::exchange::{Effect, Env, Io, Step, done, fail, in_place, native_collection, script, store};
 use crate::layout::Located;
 use crate::notify::Notices;
@@ -64,6 +64,8 @@ enum Phase {
     Clearing(Option<Vec<u8>>),
     /// The server answers itself.
     PassedOn,
+    /// The same, if its key still is what was found.
+    PassedOnIf,
     /// The server answers itself, if the key's members still lie under its own name.
     ByServer,
 }
@@ -233,6 +235,8 @@ impl Work {
                 None => self.begin_again(env, io),
             },
             Phase::PassedOn => done(io, reply),
+            Phase::PassedOnIf if reply == NOT_AS_READ => self.begin_again(env, io),
+            Phase::PassedOnIf => done(io, &script::without_place(reply)),
             Phase::ByServer if reply == native_collection::NOT_THERE => self.begin_again(env, io),
             Phase::ByServer => done(io, &script::without_place(reply)),
         }
@@ -328,8 +332,15 @@ impl Work {
             && key.is_moving()
         {
             // While keys are moved, one of another type stays where it was, under its own name.
-            write_command(io.wire, &args);
-            self.phase = Phase::PassedOn;
+            let mut checks = CompareAndSet::default();
+            store::check_all(&mut checks, self.load.keys(), self.space.now_ms());
+            self.phase = match checks.send_command(&args, self.protocol, env.dialect(), io.wire) {
+                true => Phase::PassedOnIf,
+                false => {
+                    write_command(io.wire, &args);
+                    Phase::PassedOn
+                }
+            };
             return Step::More(1);
         }
         if flow == Err(Halt::Large) {

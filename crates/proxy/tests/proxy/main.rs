@@ -61,6 +61,7 @@ mod nearest;
 mod notifications;
 mod operators;
 mod order;
+mod other_types;
 mod own_lane;
 mod relay;
 mod replicas;

@@ -234,7 +234,7 @@ pub(super) fn run_queued(
     if let Some(foreign) = &queued.foreign {
         match foreign.judge(&queued.args, space, scratch, None) {
             Verdict::Refused(error) => answer.error(error),
-            Verdict::PassedOn => return Worked::Out(Outcome::Passed),
+            Verdict::PassedOn | Verdict::PassedOnIf => return Worked::Out(Outcome::Passed),
             Verdict::OnScratch(commands, answer_at) => return Worked::Shows(commands, answer_at),
             Verdict::NeedsBytes => return Worked::Large,
             Verdict::Undecodable(error) => return Worked::Undecodable(error),

@@ -1,0 +1,95 @@
+//! Keys of another type than their namespace's stay where they were while it is moved, and commands on them go to the server. What
+//! is written meanwhile in the key's new place is not joined by another one under its own name.
+
+use std::thread;
+
+use keyfold_core::layout::{Attempt, Layout, LayoutFile};
+use keyfold_testkit::{Wire, found};
+
+use crate::stage::{address, call, config_for, serve};
+
+const LAYOUT: &str = r#"
+    [[namespace]]
+    keys = "user:{id:int}"
+    bucket = { span = 8 }
+"#;
+
+#[test]
+fn a_key_is_never_in_both_places() {
+    const ROUNDS: u32 = 300;
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let file = LayoutFile::parse(LAYOUT).unwrap();
+        let mut config = config_for(&server);
+        config.layout = Layout::default().plan_fold(&file).unwrap().layout.with_attempt(Attempt(1)).into();
+        let proxy = serve(&server, config);
+        let mut direct = server.connect().unwrap();
+        let (mut pushes, mut sets) = (0, 0);
+        for push in ["RPUSH user:900 c", "LPUSHX user:900 c", "LINSERT user:900 BEFORE a c"] {
+            for _ in 0..ROUNDS / 3 {
+                call(&mut direct, "DEL user:900");
+                let mut clients = [(); 2].map(|()| Wire::connect(address(&proxy)).unwrap());
+                call(&mut clients[0], "DEL user:900");
+                assert_eq!(call(&mut direct, "RPUSH user:900 a"), ":1\r\n");
+                let [pusher, setter] = &mut clients;
+                let (pushed, set) = thread::scope(|scope| {
+                    let pushed = scope.spawn(|| call(pusher, push));
+                    let set = scope.spawn(|| call(setter, "SET user:900 v"));
+                    (pushed.join().unwrap(), set.join().unwrap())
+                });
+                assert_eq!(set, "+OK\r\n");
+                sets += 1;
+                let is_pushed = pushed == ":2\r\n";
+                assert!(is_pushed || pushed.starts_with("-WRONGTYPE"), "{}: {push}: {pushed}", server.name());
+                pushes += u32::from(is_pushed);
+                assert_eq!(call(&mut direct, "EXISTS user:900"), ":0\r\n", "{}: {push}", server.name());
+                assert_eq!(call(&mut clients[0], "GET user:900"), "$1\r\nv\r\n");
+            }
+        }
+        assert!(pushes < sets, "{}: SET never came first", server.name());
+    }
+}
+
+#[test]
+fn they_are_used_as_ever_by_either_protocol() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let file = LayoutFile::parse(LAYOUT).unwrap();
+        let mut config = config_for(&server);
+        config.layout = Layout::default().plan_fold(&file).unwrap().layout.with_attempt(Attempt(1)).into();
+        let proxy = serve(&server, config);
+        let (mut client, mut direct) = (Wire::connect(address(&proxy)).unwrap(), server.connect().unwrap());
+        for protocol in ["2", "3"] {
+            for wire in [&mut client, &mut direct] {
+                call(wire, &format!("HELLO {protocol}"));
+            }
+            call(&mut direct, "DEL user:1 user:2 plain:1 plain:2");
+            for key in ["user", "plain"] {
+                call(&mut direct, &format!("RPUSH {key}:1 a b"));
+                call(&mut direct, &format!("ZADD {key}:2 1 a 2.5 b"));
+            }
+            for line in [
+                "RPUSH K:1 c",
+                "LRANGE K:1 0 -1",
+                "LMOVE K:1 K:1 LEFT RIGHT",
+                "BLMOVE K:1 K:1 LEFT RIGHT 0.1",
+                "LPOP K:1",
+                "EXPIRE K:1 1000",
+                "TTL K:1",
+                "PERSIST K:1",
+                "ZADD K:2 INCR 1 a",
+                "ZRANGE K:2 0 -1 WITHSCORES",
+                "ZINCRBY K:2 0.5 b",
+                "ZADD K:2 1 a x",
+                "RPUSH K:2 a",
+                "INCR K:2",
+                "LPUSH K:1",
+                "SETRANGE K:1 1 x",
+            ] {
+                let [folded, plain] = [(&mut client, "user"), (&mut direct, "plain")]
+                    .map(|(wire, key)| call(wire, &line.replace('K', key)));
+                assert_eq!(folded, plain, "{}: {line} by protocol {protocol}", server.name());
+            }
+        }
+    }
+}
