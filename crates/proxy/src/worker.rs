@@ -322,6 +322,7 @@ impl Worker {
     pub(crate) fn resume(&self, next: Option<Arc<Folding>>) {
         if let Some(next) = next {
             self.everybody.tracking().follow_layout(&next.layout);
+            self.clients.borrow().iter().for_each(|(_, client)| client.end_wait_for(&next.layout));
             *self.folding.borrow_mut() = next;
             self.cluster.get().into_iter().for_each(|cluster| cluster.follow_layout());
         }

@@ -68,6 +68,8 @@ pub(super) struct Slot {
     lane: Lane,
     /// It waits for what other clients may do.
     blocks: bool,
+    /// The key that it gives something then.
+    gives_to: Option<Box<[u8]>>,
     /// It is the last of those that came together.
     ends_batch: bool,
     /// What its answer tells of the keys that it read.
@@ -94,10 +96,17 @@ pub(super) struct Slot {
 
 impl Slot {
     /// With nothing under way and no answer.
-    fn new(lane: Lane, blocks: bool, lookups: LookupKind) -> Self {
+    fn new(plan: &Plan, args: &[&[u8]]) -> Self {
+        let blocks = plan.patience.blocks();
+        let gives_to = plan.gives_to(args).filter(|_| blocks).map(Box::from);
+        Self { blocks, gives_to, ..Self::on(plan.lane, plan.lookup_kind(args.len())) }
+    }
+
+    fn on(lane: Lane, lookups: LookupKind) -> Self {
         Self {
             lane,
-            blocks,
+            blocks: false,
+            gives_to: None,
             ends_batch: false,
             lookups,
             metered: Metered::default(),
@@ -219,6 +228,11 @@ impl Conversation {
     /// Whether it waits for what other clients may do.
     pub fn is_blocked(&self) -> bool {
         self.slots.front().is_some_and(|slot| slot.blocks)
+    }
+
+    /// The key to which what it waits for goes, where there is one.
+    pub fn waits_to_give(&self) -> Option<&[u8]> {
+        self.slots.front()?.gives_to.as_deref()
     }
 
     /// All requests of a batch that may begin by now are begun, and these are their bytes: their answers may go out together.
@@ -371,12 +385,12 @@ impl Conversation {
             Begun::Pushes => Started::Pushes,
             Begun::Sent { exchange, replies, hold } => {
                 let slot = self.number_next(plan);
-                let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
+                let (lane, lookups) = (plan.lane, plan.lookup_kind(args.len()));
                 let exchange = Some(exchange);
                 let replica_read = replica_read(lane, args, lookups);
                 let holds = self.held.hold(hold, plan, args, slot);
                 let following = plan.follows.map(|(slot, _)| Following::new(slot));
-                let empty = Slot::new(lane, blocks, lookups);
+                let empty = Slot::new(plan, args);
                 self.slots.push_back(Slot {
                     metered,
                     exchange,
@@ -426,11 +440,10 @@ impl Conversation {
             let replica_read = replica_read(plan.lane, &request.args, plan.lookup_kind(request.args.len()));
             under_way.push(exchange, replica_read, request.keys, answer);
         }
-        let (lane, blocks, lookups) = (plan.lane, plan.patience.blocks(), plan.lookup_kind(args.len()));
         let holds = self.held.hold(hold, plan, args, slot);
         let (parts, turn, encoded) = (Some(under_way), self.turn.take(), env.encoded.take());
-        self.slots.push_back(Slot { metered, parts, holds, turn, traced, encoded, ..Slot::new(lane, blocks, lookups) });
-        self.own_in_flight += usize::from(matches!(lane, Lane::Own { .. }));
+        self.slots.push_back(Slot { metered, parts, holds, turn, traced, encoded, ..Slot::new(plan, args) });
+        self.own_in_flight += usize::from(matches!(plan.lane, Lane::Own { .. }));
         self.settle_parts(slot, Some(env.stats), out);
         (slot, sent)
     }
@@ -526,7 +539,7 @@ impl Conversation {
         let result = run(&mut self.session, &mut answer);
         if !answer.is_empty() {
             self.parked_bytes += answer.len();
-            self.slots.push_back(Slot { answer, ..Slot::new(Lane::Local, false, LookupKind::None) });
+            self.slots.push_back(Slot { answer, ..Slot::on(Lane::Local, LookupKind::None) });
         }
         result
     }

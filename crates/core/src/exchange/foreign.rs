@@ -28,6 +28,8 @@ pub(crate) struct OnOtherType {
     pub(crate) writes_hyperloglog: bool,
     /// What it writes depends on what several keys hold.
     pub(crate) writes_by_several: bool,
+    /// It waits to give one of them something, by which time that may be of another type.
+    pub(crate) waits_to_give: bool,
     /// The error where no key exists and the command would create one.
     pub(crate) refusal: Option<String>,
 }
@@ -48,6 +50,9 @@ pub(crate) enum Verdict<'a> {
     /// A value can't be decoded: the error.
     Undecodable(String),
 }
+
+const CANNOT_WAIT: &str =
+    "ERR keyfold: keys like the one that this gives to are being moved, so it can't wait; use LMOVE until that is over";
 
 const FOLDED_HYPERLOGLOG: &str =
     "ERR keyfold: HyperLogLog commands are not supported on folded keys; keep them under other names";
@@ -211,6 +216,9 @@ impl Foreign {
             Verdict::NeedsBytes => return Step::More(self.load.send_rest(io.wire)),
             Verdict::PassedOnIf => {
                 let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+                if self.foreign.waits_to_give {
+                    return fail(io, self.protocol, CANNOT_WAIT);
+                }
                 let writes = command::table().resolve(&args).is_none_or(|found| found.flags.contains(Flags::WRITE));
                 let mut checks = CompareAndSet::default();
                 store::check_all(&mut checks, self.load.keys(), space.now_ms());

@@ -249,6 +249,12 @@ impl Plan {
         self.command.map_or_else(ResponsePolicy::default, |command| command.cluster.response)
     }
 
+    /// The key that a command may have to wait for something to give to.
+    pub(crate) fn gives_to<'a>(&self, args: &[&'a [u8]]) -> Option<&'a [u8]> {
+        let waits = [&b"BLMOVE"[..], b"BRPOPLPUSH"].iter().any(|name| args[0].eq_ignore_ascii_case(name));
+        args.get(2).copied().filter(|_| waits)
+    }
+
     /// The command, where the table knows it.
     pub(crate) fn command(&self) -> Option<&'static Command> {
         self.command

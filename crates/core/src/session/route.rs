@@ -537,7 +537,11 @@ impl Session {
         }
         let writes_hyperloglog = command.categories.contains(Categories::HYPERLOGLOG | Categories::WRITE);
         let writes_by_several = command.flags.contains(Flags::WRITE) && keys.len() > 1 && !effort.patience.blocks();
-        Route::Foreign { foreign: OnOtherType { folded, writes_hyperloglog, writes_by_several, refusal }, places }
+        let waits_to_give = would_create && effort.patience.blocks();
+        Route::Foreign {
+            foreign: OnOtherType { folded, writes_hyperloglog, writes_by_several, waits_to_give, refusal },
+            places,
+        }
     }
 
     /// Within MULTI.

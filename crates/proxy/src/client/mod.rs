@@ -20,6 +20,7 @@ use keyfold_core::clients::{Outcome, WaitsOn};
 use keyfold_core::cluster::{Front, Node, Written};
 use keyfold_core::drive::{Conversation, Progress};
 use keyfold_core::exchange::Env;
+use keyfold_core::layout::{Layout, Located};
 use keyfold_core::session::{Lane, Peer, Session};
 use keyfold_core::slot::Slot;
 use keyfold_core::stats::Stats;
@@ -309,6 +310,15 @@ impl Client {
             self.ending.set(Some(Ending::ServerStateLost));
         }
         self.wake();
+    }
+
+    /// Ends what it waits for where that would go to a key that this layout places: the server knows such a key by another name.
+    pub(crate) fn end_wait_for(&self, layout: &Layout) {
+        let state = self.state.borrow();
+        let is_placed = |key: &[u8]| layout.locate(key) != Located::Plain;
+        if let (Some(own), true) = (&state.own, state.conversation.waits_to_give().is_some_and(is_placed)) {
+            own.finish();
+        }
     }
 
     /// Whether none of its requests is under way that the layout has a part in; a command that blocks on its

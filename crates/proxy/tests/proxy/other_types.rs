@@ -6,7 +6,7 @@ use std::thread;
 use keyfold_core::layout::{Attempt, Layout, LayoutFile};
 use keyfold_testkit::{Wire, found};
 
-use crate::stage::{address, call, config_for, serve};
+use crate::stage::{address, call, change_layout, commands, config_for, eventually, serve};
 
 const LAYOUT: &str = r#"
     [[namespace]]
@@ -50,6 +50,50 @@ fn a_key_is_never_in_both_places() {
     }
 }
 
+/// By the time that there is something to give, the key may be folded, and of another type.
+#[test]
+fn nobody_waits_to_give_to_a_key_that_is_folded_meanwhile() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let before = Layout::parse_file("[[namespace]]\nkeys = 'page:{id:int}'\nbucket = { span = 8 }\n").unwrap();
+        let before = before.with_attempt(Attempt(1));
+        let mut config = config_for(&server);
+        config.layout = before.clone().into();
+        let proxy = serve(&server, config);
+        let mut direct = server.connect().unwrap();
+        assert_eq!(call(&mut direct, "SET user:5 string"), "+OK\r\n");
+        let blocked = || call(&mut server.connect().unwrap(), "INFO clients").contains("blocked_clients:3");
+        let mut waiting =
+            ["BLMOVE src user:5 LEFT RIGHT 0", "BRPOPLPUSH src user:6 0", "BLMOVE src plain:1 LEFT RIGHT 0"].map(
+                |line| {
+                    let mut wire = Wire::connect(address(&proxy)).unwrap();
+                    wire.send_bytes(&commands(&[line])).unwrap();
+                    wire
+                },
+            );
+        eventually("all wait", blocked);
+        let file =
+            LayoutFile::parse(&format!("{}{LAYOUT}", "[[namespace]]\nkeys = 'page:{id:int}'\nbucket = { span = 8 }\n"));
+        let moving = before.plan_fold(&file.unwrap()).unwrap().layout.with_attempt(Attempt(2));
+        change_layout(&server, &before, &moving);
+        for wire in &mut waiting[..2] {
+            let said = wire.reply().unwrap().escape_ascii().to_string();
+            assert!(said.starts_with("-ERR keyfold: ") || said.starts_with("-UNBLOCKED "), "{}: {said}", server.name());
+        }
+        // The other one waits as before.
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        assert_eq!(call(&mut client, "LPUSH src element"), ":1\r\n");
+        assert_eq!(waiting[2].reply().unwrap(), b"$7\r\nelement\r\n", "{}", server.name());
+        assert_eq!(call(&mut client, "LPUSH src element"), ":1\r\n");
+        assert_eq!(call(&mut client, "LLEN src"), ":1\r\n", "{}: it was given away", server.name());
+        // Nor does anybody begin to wait for that.
+        assert_eq!(call(&mut direct, "RPUSH user:7 a"), ":1\r\n");
+        let said = call(&mut client, "BLMOVE none user:7 LEFT RIGHT 0");
+        assert!(said.contains("use LMOVE until that is over"), "{}: {said}", server.name());
+        assert_eq!(call(&mut client, "BLMOVE user:7 plain:1 LEFT RIGHT 0"), "$1\r\na\r\n", "what only takes may wait");
+    }
+}
+
 #[test]
 fn they_are_used_as_ever_by_either_protocol() {
     for binary in found() {
@@ -72,7 +116,6 @@ fn they_are_used_as_ever_by_either_protocol() {
                 "RPUSH K:1 c",
                 "LRANGE K:1 0 -1",
                 "LMOVE K:1 K:1 LEFT RIGHT",
-                "BLMOVE K:1 K:1 LEFT RIGHT 0.1",
                 "LPOP K:1",
                 "EXPIRE K:1 1000",
                 "TTL K:1",
