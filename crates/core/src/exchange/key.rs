@@ -265,18 +265,12 @@ impl Spot {
             (Found::Native { kind, value, expires_at_ms, expiry_is_exact }, None) => {
                 let Some(value) = value else { return writes.check(&[b"TYPE", physical], Some(kind)) };
                 writes.check(&[b"GET", physical], Some(value));
-                if *expiry_is_exact {
-                    let at = expires_at_ms.unwrap_or(-1).to_string();
-                    writes.check(&[b"PEXPIRETIME", physical], Some(at.as_bytes()));
-                }
+                check_expiry(writes, physical, *expires_at_ms, *expiry_is_exact);
             }
             (Found::TooMany { kind, .. }, None) => writes.check(&[b"TYPE", physical], Some(kind)),
             (Found::Collection { payload, expires_at_ms, expiry_is_exact, .. }, None) => {
                 writes.check(&[b"DUMP", physical], Some(payload));
-                if *expiry_is_exact {
-                    let at = expires_at_ms.unwrap_or(-1).to_string();
-                    writes.check(&[b"PEXPIRETIME", physical], Some(at.as_bytes()));
-                }
+                check_expiry(writes, physical, *expires_at_ms, *expiry_is_exact);
             }
             (_, None) => writes.check(&[b"EXISTS", physical], Some(b"0")),
         }
@@ -390,6 +384,19 @@ pub(crate) fn decode<'s>(
         env.stats.namespace(namespace).count_undecodable();
         error.to_string()
     })
+}
+
+/// Adds the check that a key of its own still expires when it did. A server before 7.0 doesn't say exactly when: there it is that it
+/// expires at all.
+fn check_expiry(writes: &mut CompareAndSet, physical: &[u8], expires_at_ms: Option<i64>, is_exact: bool) {
+    match expires_at_ms {
+        _ if is_exact => {
+            let at = expires_at_ms.unwrap_or(-1).to_string();
+            writes.check(&[b"PEXPIRETIME", physical], Some(at.as_bytes()));
+        }
+        None => writes.check(&[b"PTTL", physical], Some(b"-1")),
+        Some(_) => writes.check_expires(physical),
+    }
 }
 
 impl Key {

@@ -142,7 +142,7 @@ impl CompareAndSet {
     /// others through. What no key is called is written to.
     pub(crate) fn take_memory(&mut self, unused: &[u8]) {
         let first = self.writes.first().map(|write| write[0].as_slice());
-        if matches!(first, Some(b"UNLINK" | b"HDEL")) {
+        if matches!(first, Some(b"UNLINK" | b"HDEL" | b"PEXPIRE" | b"PEXPIREAT" | b"HPEXPIREAT")) {
             self.write_first(&[b"SETRANGE", unused, b"0", b""]);
         }
     }

@@ -157,7 +157,9 @@ fn weigh(
 fn namespace_of(home: Home) -> Option<NamespaceIndex> {
     match home {
         Home::Plain => None,
-        Home::Zipped(namespace) | Home::Bucket(namespace) | Home::Spilled(namespace) => Some(namespace),
+        Home::Zipped(namespace) | Home::Bucket(namespace) | Home::Spilled(namespace) | Home::InParts(namespace) => {
+            Some(namespace)
+        }
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) struct Counted {
 struct Namespace {
     keys: u64,
     spilled: u64,
+    in_parts: u64,
     buckets: u64,
     fields: u64,
     largest: u64,
@@ -39,6 +40,10 @@ impl Counted {
                 namespaces[index.0].keys += 1;
                 namespaces[index.0].spilled += 1;
             }
+            Sight::Record(_, Home::InParts(index)) => {
+                namespaces[index.0].keys += 1;
+                namespaces[index.0].in_parts += 1;
+            }
             Sight::Bucket(index, fields) => {
                 let namespace = &mut namespaces[index.0];
                 namespace.buckets += 1;
@@ -54,9 +59,9 @@ impl Counted {
         let namespaces: Vec<_> = layout
             .iter()
             .map(|(index, rules)| {
-                let Namespace { keys, spilled, buckets, fields, largest, expired } = &self.namespaces[index.0];
+                let Namespace { keys, spilled, in_parts, buckets, fields, largest, expired } = &self.namespaces[index.0];
                 json!({
-                    "names": rules.names(), "template": rules.keys.source(), "keys": keys, "spilled": spilled,
+                    "names": rules.names(), "template": rules.keys.source(), "keys": keys, "spilled": spilled, "in_parts": in_parts,
                     "buckets": buckets, "fields": fields, "largest_bucket": largest, "expired": expired,
                 })
             })
@@ -69,9 +74,11 @@ impl Counted {
         let some = |of: fn(&Namespace) -> u64| self.namespaces.iter().any(|namespace| of(namespace) > 0);
         let spilled = some(|namespace| namespace.spilled)
             .then_some("spilled: values longer than the namespace's value limit, each in a key of its own");
+        let in_parts = some(|namespace| namespace.in_parts)
+            .then_some("in parts: sets and hashes longer than that, each in many keys that the server packs");
         let expired = some(|namespace| namespace.expired)
             .then_some("expired: over for clients, and not yet removed by the sweep of a keyfold");
-        let words: Vec<_> = [spilled, expired].into_iter().flatten().collect();
+        let words: Vec<_> = [spilled, in_parts, expired].into_iter().flatten().collect();
         (!words.is_empty()).then(|| words.join("\n"))
     }
 
@@ -83,20 +90,31 @@ impl Counted {
             Column::number("mean").rank(3),
             Column::number("largest").rank(4),
             Column::number("spilled").rank(1),
+            Column::number("in parts").rank(1),
             Column::number("expired").rank(1),
         ];
         let mut rows: Vec<Vec<String>> = layout
             .iter()
             .map(|(index, rules)| {
-                let Namespace { keys, spilled, buckets, fields, largest, expired } = &self.namespaces[index.0];
+                let Namespace { keys, spilled, in_parts, buckets, fields, largest, expired } =
+                    &self.namespaces[index.0];
                 let mean = if *buckets == 0 { "–".to_owned() } else { tenths(*fields as f64 / *buckets as f64) };
-                let counts = [*largest, *spilled, *expired].map(count);
+                let counts = [*largest, *spilled, *in_parts, *expired].map(count);
                 let head = [rules.keys.to_string(), count(*keys), count(*buckets), mean];
                 head.into_iter().chain(counts).collect()
             })
             .collect();
         let blank = || "–".to_owned();
-        rows.push(vec!["no namespace".to_owned(), count(self.plain), blank(), blank(), blank(), blank(), blank()]);
+        rows.push(vec![
+            "no namespace".to_owned(),
+            count(self.plain),
+            blank(),
+            blank(),
+            blank(),
+            blank(),
+            blank(),
+            blank(),
+        ]);
         render(&heads, rows, room)
     }
 }

@@ -29,11 +29,15 @@ const SHOWN_SPILL_BYTES: u64 = 1 << 20;
 
 /// Members of a set, or fields of a hash, that are shown.
 const SHOWN: usize = 10;
+/// Bytes that are shown of each.
+const SHOWN_BYTES: usize = 80;
 
 /// What is known of a key: names and values, in the order in which they are shown.
 #[derive(Default)]
 struct Report {
     rows: Vec<(&'static str, String, Value)>,
+    /// The key goes with the last of its fields.
+    passes: bool,
 }
 
 impl Report {
@@ -247,16 +251,19 @@ fn explain_frame(
         }
     }
     if let Some(at) = frame.expires_at_ms {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-        let left = at.saturating_sub(i64::try_from(now).unwrap_or(i64::MAX));
-        let shown = if left >= 0 {
-            format!("in {} ms", count(left.unsigned_abs()))
-        } else {
-            format!("{} ms ago", count(left.unsigned_abs()))
-        };
-        report.add("expires", shown, at);
+        let with_fields =
+            if report.passes { ", with the last of its fields: the key itself has no expiry" } else { "" };
+        report.add("expires", when(at) + with_fields, at);
     }
     Ok(())
+}
+
+/// How far away a time is, in milliseconds since 1970.
+fn when(at_ms: i64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    let left = at_ms.saturating_sub(i64::try_from(now).unwrap_or(i64::MAX));
+    let ms = count(left.unsigned_abs());
+    if left >= 0 { format!("in {ms} ms") } else { format!("{ms} ms ago") }
 }
 
 /// A collection in parts: how much there is of it.
@@ -352,8 +359,11 @@ fn explain_codec(
 fn explain_collection(place: &Place, value: &[u8], report: &mut Report) {
     let Some(kind) = place.kind.collection() else { return };
     report.text("type", kind.name());
-    let collection = match Collection::unpack(value) {
-        Ok(collection) => collection,
+    let collection = match Collection::read_stored(value, Some(0)) {
+        Ok((collection, expires_at_ms)) => {
+            report.passes = expires_at_ms.is_none();
+            collection
+        }
         Err(error) => return report.text("members", error.to_string()),
     };
     report.add("packed bytes", count(value.len() as u64), value.len());
@@ -368,13 +378,25 @@ fn members_of(kind: CollectionKind) -> &'static str {
     }
 }
 
+/// A text, or how it begins where it is long.
+fn beginning(text: &[u8]) -> String {
+    match text.split_at_checked(SHOWN_BYTES) {
+        Some((first, rest)) if !rest.is_empty() => {
+            format!("{}… ({})", first.escape_ascii(), plural(text.len() as u64, "byte"))
+        }
+        _ => text.escape_ascii().to_string(),
+    }
+}
+
 /// The first of these, and whether there are more of them or elsewhere.
 fn show_first(collection: &Collection, are_more: bool, report: &mut Report) {
     let first: Vec<String> = match collection {
-        Collection::Set(set) => set.iter().take(SHOWN).map(|member| member.escape_ascii().to_string()).collect(),
+        Collection::Set(set) => set.iter().take(SHOWN).map(beginning).collect(),
         Collection::Hash(hash) => {
-            let field =
-                |(name, field): (&[u8], &Field)| format!("{} = {}", name.escape_ascii(), field.value.escape_ascii());
+            let field = |(name, field): (&[u8], &Field)| {
+                let expires = field.expires_at_ms.map(|at| format!(" (expires {})", when(at)));
+                format!("{} = {}{}", beginning(name), beginning(&field.value), expires.unwrap_or_default())
+            };
             hash.iter().take(SHOWN).map(field).collect()
         }
     };

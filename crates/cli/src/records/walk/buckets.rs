@@ -148,7 +148,7 @@ impl RecordWalk<'_> {
             Some(InParts::All { collection, .. }) => {
                 let packed = collection.packed();
                 self.weigh(packed.len());
-                let home = Home::Spilled(field.namespace);
+                let home = Home::InParts(field.namespace);
                 self.show_value(field, packed, expires_at_ms, home)
             }
             Some(InParts::Changed) => {

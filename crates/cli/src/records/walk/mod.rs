@@ -79,6 +79,7 @@ pub(crate) enum Home {
     Zipped(NamespaceIndex),
     Bucket(NamespaceIndex),
     Spilled(NamespaceIndex),
+    InParts(NamespaceIndex),
 }
 
 /// How a walk goes.

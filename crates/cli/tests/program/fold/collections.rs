@@ -154,6 +154,7 @@ fn tools_say_of(stage: &Stage) {
     stage.run(&["where", &url, "tags:8"]).assert_code(0).assert_says("the first").assert_says("tag0");
     stage.run(&["where", &url, "tags:9000"]).assert_code(0).assert_says("in parts").assert_says("the first");
     stage.run(&["where", &url, "sess:8"]).assert_code(0).assert_says("uid = 8");
+    stage.run(&["verify", &url, "--skip-encodings"]).assert_code(0).assert_says("in parts: sets and hashes");
     stage.run(&["status", &url]).assert_code(0).assert_says("type = \"set\"");
     // Out of here, into buckets elsewhere and into none.
     let dump = stage.layout("").replace("layout-0.toml", "dump.jsonl");
@@ -177,6 +178,17 @@ fn tools_say_of(stage: &Stage) {
             assert!(at.contains("2209000000789"), "{}: {at}", stage.server.name());
         }
     }
+    let proxy = Subject::beside(&stage.server).unwrap();
+    let mut client = Wire::connect(proxy.address()).unwrap();
+    let long = "x".repeat(300);
+    assert_eq!(said(&mut client, &format!("HSET sess:8 long {long}")), ":1\\r\\n");
+    assert_eq!(said(&mut client, "HEXPIRE sess:8 5000 FIELDS 1 uid"), "*1\\r\\n:1\\r\\n");
+    let shown = stage.run(&["where", &url, "sess:8"]);
+    shown.assert_code(0).assert_says("uid = 8 (expires in ").assert_says("… (300 bytes)");
+    assert_eq!(said(&mut client, "DEL sess:8"), ":1\\r\\n");
+    assert_eq!(said(&mut client, "HSET sess:8 uid 8"), ":1\\r\\n");
+    assert_eq!(said(&mut client, "HEXPIRE sess:8 5000 FIELDS 1 uid"), "*1\\r\\n:1\\r\\n");
+    stage.run(&["where", &url, "sess:8"]).assert_code(0).assert_says("with the last of its fields");
 }
 
 /// Parts are made for the limits that servers have by default.
