@@ -3,7 +3,7 @@
 use keyfold_core::layout::Namespace;
 
 use super::super::family::Family;
-use super::super::finding::{Finding, Rewrite, Trouble};
+use super::super::finding::{Finding, Trouble};
 use super::super::mend::Mend;
 use super::super::{AIM_ENTRIES, FamilyName, Observation};
 use super::{namespace_of, other_buckets, place_of};
@@ -46,28 +46,31 @@ fn sparse(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Find
     }
     let fill = &family.fill;
     let what = format!("{} buckets hold {:.1} entries on average", grouped(fill.hashes()), fill.mean());
-    let mut finding = Finding::problem(Trouble::SparseBuckets, place_of(name, seen), what);
+    // What an application makes itself may be meant as it is: each hash a thing of its own.
+    let find = if namespace.is_some() { Finding::problem } else { Finding::note };
+    let mut finding = find(Trouble::SparseBuckets, place_of(name, seen), what);
     finding.why.push(distribution(family));
     finding.cost_bytes = Some(saves);
     let count = fill.entries().div_ceil(AIM_ENTRIES).max(2);
     let line = format!("bucket = {{ count = {count} }}");
     let mend = match namespace {
         Some(_) => other_buckets(seen, "fewer buckets, whatever the holes in the ids", line),
-        None => Mend::advice(format!("put about {AIM_ENTRIES} entries in a hash, spread by a hash of the id")),
+        None => Mend::advice(format!(
+            "if they are buckets of entries by id: put about {AIM_ENTRIES} entries in a hash, spread by a hash of the id, or write each \
+             entry as a key of its own that keyfold folds"
+        )),
     };
     finding.mends.push(mend.saving(now, after));
     if namespace.is_none() {
-        finding.mends.push(folded_by_keyfold(seen).saving(now, after));
+        finding.mends.push(folded_by_keyfold(seen));
     }
-    // `keyfold fold` writes the buckets of a namespace itself.
-    finding.rewrite = if namespace.is_some() { Rewrite::No } else { Rewrite::After };
     Some(finding)
 }
 
 /// Instead of hashes that somebody fills by hand.
 fn folded_by_keyfold(seen: &Observation) -> Mend {
     let url = &seen.names.url;
-    Mend::advice("write each entry as a key of its own, and have keyfold fold them as fits the ids that are there")
+    Mend::advice("if each hash is a thing of its own, such as a cart or a set kept as a hash: have keyfold fold the hashes whole, as they are")
         .with_line("shell", format!("keyfold plan {url} --out layout.toml"))
         .with_line("shell", format!("keyfold fold {url} --layout layout.toml"))
 }
