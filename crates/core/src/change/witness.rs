@@ -122,9 +122,17 @@ pub fn tend(
 /// Appends the atomic step that writes this layout, in its stored form, to the witness in this slot if that still holds
 /// what was seen; one reply.
 pub fn write(slot: Slot, seen: Option<&[u8]>, layout: &[u8], wire: &mut Vec<u8>) {
+    replace(slot, seen, Some(layout), wire);
+}
+
+/// The same of whatever it is to hold; none for nothing.
+pub(super) fn replace(slot: Slot, seen: Option<&[u8]>, held: Option<&[u8]>, wire: &mut Vec<u8>) {
     let (key, mut step) = (key(slot), CompareAndSet::default());
     step.check(&[b"GET", &key], seen);
-    step.write(&[b"SET", &key, layout]);
+    match held {
+        Some(held) => step.write(&[b"SET", &key, held]),
+        None => step.write(&[b"DEL", &key]),
+    }
     step.send_with_text(wire);
 }
 

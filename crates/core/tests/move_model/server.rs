@@ -85,6 +85,7 @@ impl Server {
             }
             [b"DEL", key] if *key == CHANGE_KEY => self.change = None,
             [b"DEL", key] if *key == ANSWERS_KEY => self.answers.clear(),
+            [b"DEL", key] => drop(self.witnesses.remove(*key)),
             [b"SET", key, text] if *key == LAYOUT_KEY => self.layout = Some(number_of(text)),
             [b"SET", key, text] if *key == COPY_KEY => self.copy = Some(number_of(text)),
             [b"SET", key, held] => drop(self.witnesses.insert(key.to_vec(), held.to_vec())),
@@ -96,8 +97,8 @@ impl Server {
     pub(crate) fn compare_and_set(&mut self, wire: &[u8], blind: bool) -> bool {
         let mut rest = wire;
         let args: Vec<&[u8]> = next_command(&mut rest).expect("a whole command").collect();
-        if args[0] == b"SET" {
-            self.write(&args);
+        if let [b"EVAL", _, b"1", key, warning] = args[..] {
+            self.write(&[b"SET", key, warning]);
             return true;
         }
         let number = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().parse::<usize>().unwrap();

@@ -5,6 +5,7 @@ use keyfold_core::admin::witness::key;
 use keyfold_core::change::witness::{self, Tending};
 use keyfold_core::change::{Act, Answer, Connection, Coordinator, Course, Found, Look, Stance};
 use keyfold_core::layout::Epoch;
+use keyfold_core::resp::write_bulk;
 
 use crate::server::{number_of, text_of};
 use crate::world::{Action, Bounds, Change, Fault, Flight, Layout, Line, Process, World, in_force, number, witnesses};
@@ -299,6 +300,11 @@ impl World {
             self.ask();
         }
         let step = self.next_step(fault);
+        // What a witness answers that is told of a change.
+        let told = step.as_ref().map(|(shard, _)| *shard).and_then(|shard| {
+            let (slot, at) = *witnesses().get(self.change.as_ref()?.done)?;
+            (at == shard).then(|| (slot, self.shards[at].witnesses.get(&key(slot)).cloned()))
+        });
         let is_done = step.is_some_and(|(shard, wire)| self.shards[shard].compare_and_set(&wire, false));
         let Some(mut change) = self.change.take() else { return };
         let reply: &[u8] = if is_done { b":1\r\n" } else { b":0\r\n" };
@@ -308,6 +314,14 @@ impl World {
                 change.coordinator.announced(&announcement, reply).expect("a reply that can be read");
             }
             Course::Warn => {
+                if let Some((slot, held)) = told {
+                    let mut reply = Vec::new();
+                    match held {
+                        Some(held) => write_bulk(&mut reply, &held),
+                        None => reply.extend(b"$-1\r\n"),
+                    }
+                    change.coordinator.told(slot, &reply).expect("a reply that can be read");
+                }
                 change.done += 1;
                 if change.done < 2 && fault != Some(Fault::NoWarning) {
                     self.change = Some(change);

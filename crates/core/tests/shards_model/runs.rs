@@ -86,6 +86,11 @@ fn the_home_is_set_back() {
 }
 
 #[test]
+fn the_home_is_set_back_and_a_change_fails() {
+    check(Bounds { losses: &[0], changes: 2, failures: 1, ..HANGS });
+}
+
+#[test]
 fn the_other_shard_is_set_back() {
     check(Bounds { losses: &[1], ..HANGS });
 }

@@ -92,11 +92,11 @@ impl Nodes {
         for slot in witness::slots() {
             let mut wire = Vec::new();
             change.warn(slot, &mut wire);
-            match self.ask_at(slot, &wire).await {
-                Ok(reply) if reply == b"+OK\r\n" => {}
-                Ok(reply) => return Err(Broken::Witness(said(&reply))),
-                Err(broken) => return Err(Broken::Witness(broken.to_string())),
-            }
+            let told = match self.ask_at(slot, &wire).await {
+                Ok(reply) => change.told(slot, &reply),
+                Err(broken) => Err(broken.to_string()),
+            };
+            told.map_err(Broken::Witness)?;
         }
         change.warned();
         Ok(())

@@ -106,8 +106,9 @@ impl<'s> Plane<'s> {
             coordinator.warn(slot, &mut wire);
             let Some(fleet) = &mut self.fleet else { continue };
             let reply = fleet.exchange_at(slot, &wire)?;
-            let said = || String::from_utf8_lossy(&reply).trim_end().to_owned();
-            ensure!(reply == b"+OK\r\n", "the node that has slot {slot} refuses a change of the layout: {}", said());
+            coordinator
+                .told(slot, &reply)
+                .map_err(|said| anyhow!("the node that has slot {slot} refuses a change of the layout: {said}"))?;
         }
         coordinator.warned();
         Ok(())

@@ -26,6 +26,9 @@ use crate::layout::Revision;
 use crate::resp::{Reply, write_command};
 use crate::slot::Slot;
 
+/// Has a witness hold what it is told, and answers what it held; of something else than keyfold's that lies there, nothing.
+const TELL: &[u8] = b"local held = redis.pcall('GET', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1]) return type(held) == 'string' and held";
+
 /// So many announcements, of both kinds, are made before it gives up.
 const MAX_ATTEMPTS: u32 = 16;
 
@@ -108,6 +111,9 @@ pub struct Coordinator {
     is_done: bool,
     /// What is known of the witnesses; none of a single server, which has none.
     witnesses: Option<Warned>,
+    /// What each held before it was told of this change. Where that fails it is to hold that again: it may know of a newer layout than
+    /// the home, which was set back.
+    held_before: BTreeMap<Slot, Option<Vec<u8>>>,
     seen: Seen,
 }
 
@@ -150,6 +156,7 @@ impl Coordinator {
             hears_all: false,
             is_done: false,
             witnesses: None,
+            held_before: BTreeMap::new(),
             seen: Seen::default(),
         }
     }
@@ -338,12 +345,23 @@ impl Coordinator {
         Ok(carried_out)
     }
 
-    /// Appends the command by which the witness in this slot learns of the change; the reply is OK where it has.
+    /// Appends the command by which the witness in this slot learns of the change; one reply, see [`Self::told`].
     pub fn warn(&mut self, slot: Slot, wire: &mut Vec<u8>) {
         if let Some(warned) = &mut self.witnesses {
             warned.told = Some(self.attempt);
         }
-        write_command(wire, &[b"SET", &witness_key(slot), &self.warning(self.attempt)]);
+        write_command(wire, &[b"EVAL", TELL, b"1", &witness_key(slot), &self.warning(self.attempt)]);
+    }
+
+    /// Takes the reply to [`Self::warn`]: the witness in this slot has learned of the change.
+    ///
+    /// # Errors
+    /// What the server said instead.
+    pub fn told(&mut self, slot: Slot, reply: &[u8]) -> Result<(), String> {
+        let held = witness::read(reply)?;
+        // Before a later try it holds what an earlier one has told it.
+        self.held_before.entry(slot).or_insert(held);
+        Ok(())
     }
 
     /// All witnesses have confirmed [`Self::warn`].
@@ -360,20 +378,20 @@ impl Coordinator {
         Changing { attempt, to: self.base.epoch.next(), layout }.to_stored()
     }
 
-    /// Appends the atomic step by which the witness in this slot says again what is in force, when this change is over,
-    /// whatever came of it; one reply. Where the change has failed, the home is asked and seen once more before. False, and
-    /// nothing is appended, where it isn't known what is in force: whoever comes by then settles that
+    /// Appends the atomic step by which the witness in this slot says what is in force once this change is, or holds again what it held
+    /// before, where the change has failed; one reply. In that case the home is asked and seen once more before. False, and
+    /// nothing is appended, where it isn't known what is in force, or what it held: whoever comes by then settles that
     /// ([`witness::tend`]).
     pub fn release(&self, slot: Slot, wire: &mut Vec<u8>) -> bool {
         let Some(warned) = self.witnesses else { return false };
         let Some(number) = warned.told else { return false };
         let stood = !warned.is_unsure && warned.standing == warned.told;
-        let in_force = if self.is_done { &self.to } else { &self.from };
-        if !(self.is_done || stood) || in_force.layout != in_force.copy {
-            return false;
-        }
-        let layout = in_force.layout.as_deref().unwrap_or(NO_LAYOUT);
-        witness::write(slot, Some(&self.warning(number)), layout, wire);
+        let held = match self.held_before.get(&slot) {
+            _ if self.is_done => Some(self.to.layout.as_deref().unwrap_or(NO_LAYOUT)),
+            Some(held) if stood => held.as_deref(),
+            _ => return false,
+        };
+        witness::replace(slot, Some(&self.warning(number)), held, wire);
         true
     }
 
