@@ -9,10 +9,10 @@ elseif is_hash and value then
   local head = string.byte(value, coded and 2 or 1)
   passes = head == (coded and 207 or 68)
   if passes then old = nil end
-  -- From then on it would expire with the last of its fields, where all do; and where it has an expiry, all of them may have expired.
-  unsure = head == (coded and 206 or 67) and (not to or old)
+  -- From then on it would expire with the last of its fields, where all do.
+  unsure = head == (coded and 206 or 67) and not to
 end
-changed = not unsure and value and (to or old)
+changed = not unsure and value and not has_gone and (to or old)
 if changed and conditions ~= '' then
   local function wants(condition) return string.find(conditions, condition, 1, true) end
   local new, before = struct.unpack('>I5', to), old and struct.unpack('>I5', old)

@@ -4,7 +4,7 @@
 //! | --- | --- | --- | --- |
 //! | INCR, DECR, INCRBY, DECRBY of what expires | `ADD` | `counter.lua` | adds |
 //! | SETNX, SET with NX, XX, GET, KEEPTTL, GETSET | `SET` | `replace.lua` | puts another value there |
-//! | EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST | `EXPIRE` | `expire.lua` | changes when the value expires, of whatever type, and in whatever form |
+//! | EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST | `EXPIRE` | `expire.lua`, `alive.lua` | changes when the value expires, of whatever type, and in whatever form |
 //! | GETEX, GETDEL | `TAKE` | `take.lua` | the same or removes it, and answers it |
 //! | APPEND, SETRANGE | `SPLICE` | `splice.lua` | puts bytes into it |
 //! | SETBIT | `BIT` | `set_bit.lua` | sets or clears a bit of it |
@@ -57,7 +57,13 @@ const SCRIPT: Script = Script {
         "elseif name == 'SET' then\n",
         include_str!("replace.lua"),
         "elseif name == 'EXPIRE' then\n",
+        "local has_gone\nif expiry and value and (argv[at + 5] or '') ~= '' and string.byte(value, coded and 2 or 1) == (coded and 206 or 67) \
+         and not kept then\n",
+        include_str!("texts.lua"),
+        include_str!("alive.lua"),
+        "end\nif not unsure then\n",
         include_str!("expire.lua"),
+        "end\n",
         "elseif name == 'TAKE' then\n",
         include_str!("take.lua"),
         "elseif name == 'SPLICE' then\n",
@@ -65,6 +71,7 @@ const SCRIPT: Script = Script {
         "elseif name == 'BIT' then\n",
         include_str!("set_bit.lua"),
         "elseif name == 'MEMBERS' then\n",
+        include_str!("texts.lua"),
         include_str!("packed.lua"),
         include_str!("words.lua"),
         "if expires then\n",
@@ -80,11 +87,11 @@ const SCRIPT: Script = Script {
         include_str!("store.lua"),
         include_str!("return.lua"),
     ),
-    sha: b"aed2c4822df1ed1d4d91af4b58e50699cf946e4d",
+    sha: b"9054c9202808f6253e827c6c0f541e66a850dde7",
 };
 
 /// How each call begins, behind the number of its arguments.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\naed2c4822df1ed1d4d91af4b58e50699cf946e4d\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n9054c9202808f6253e827c6c0f541e66a850dde7\r\n";
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
