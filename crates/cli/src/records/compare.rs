@@ -11,8 +11,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::content::Living;
-use super::{Record, digest};
+use super::content::{Living, living};
+use super::{Content, Record, digest};
 
 /// Parts of a digest.
 const PARTS: usize = 1 << 16;
@@ -123,12 +123,26 @@ impl Differences {
     }
 }
 
+/// A record of the dump, waiting for the server's.
+struct Expected {
+    living: Living,
+    expires_at_ms: Option<i64>,
+    /// What it holds, where fields of it expire.
+    changing: Option<Content>,
+}
+
+impl Expected {
+    /// Whether the server's is the same but for fields that have expired since, by the end of the second in which it was seen.
+    fn has_come_to(&self, record: &Record, now_ms: i64) -> bool {
+        let later = |content: &Content| living(content, now_ms + 1000).map(|living| living.digest);
+        self.changing.as_ref().is_some_and(|content| later(content) == later(&record.content))
+    }
+}
+
 /// The second look: the dump's records of some parts, waiting for the server's.
 pub(crate) struct Close {
     parts: Vec<bool>,
-    waiting: HashMap<(u32, Vec<u8>), (Living, Option<i64>)>,
-    /// What differs, unless a field of it has expired since: when the first did.
-    unsure: Vec<((u32, Vec<u8>), i64)>,
+    waiting: HashMap<(u32, Vec<u8>), Expected>,
     tolerance_ms: u64,
     list: usize,
     found: Differences,
@@ -138,29 +152,30 @@ impl Close {
     /// A look at `parts`, with at most `list` keys named.
     pub(crate) fn new(parts: Vec<bool>, tolerance_ms: u64, list: usize) -> Self {
         let found = Differences { complete: true, ..Differences::default() };
-        Self { parts, waiting: HashMap::new(), unsure: Vec::new(), tolerance_ms, list, found }
+        Self { parts, waiting: HashMap::new(), tolerance_ms, list, found }
     }
 
     /// Takes a record of the dump, and what lives of it. Of two with one key the later counts, as it does for an import.
     pub(crate) fn expect(&mut self, record: Record, living: Living) {
         if self.parts[part_of(&record)] {
-            self.waiting.insert((record.database, record.key), (living, record.expires_at_ms));
+            let Record { database, key, content, expires_at_ms } = record;
+            let changing = living.changes_at_ms.map(|_| content);
+            self.waiting.insert((database, key), Expected { living, expires_at_ms, changing });
         }
     }
 
-    /// Takes a record of the server, likewise.
-    pub(crate) fn meet(&mut self, record: &Record, living: Living) {
+    /// Takes a record of the server, likewise, that was there at some time before `now_ms`.
+    pub(crate) fn meet(&mut self, record: &Record, living: Living, now_ms: i64) {
         if !self.parts[part_of(record)] {
             return;
         }
         let key = (record.database, record.key.clone());
         let (dump, server) = match self.waiting.remove(&key) {
             None => return self.note(key, How::Extra),
-            Some((dump, _)) if dump.digest != living.digest => match dump.changes_at_ms {
-                Some(at_ms) => return self.unsure.push((key, at_ms)),
-                None => return self.note(key, How::Value),
-            },
-            Some((_, expires_at_ms)) => (expires_at_ms, record.expires_at_ms),
+            Some(expected) if expected.living.digest != living.digest && !expected.has_come_to(record, now_ms) => {
+                return self.note(key, How::Value);
+            }
+            Some(Expected { expires_at_ms, .. }) => (expires_at_ms, record.expires_at_ms),
         };
         if !same_expiry(dump, server, self.tolerance_ms) {
             self.note(key, How::Expiry { dump, server });
@@ -171,11 +186,8 @@ impl Close {
     pub(crate) fn finish(mut self, now_ms: i64) -> Differences {
         let mut missing: Vec<_> = std::mem::take(&mut self.waiting).into_iter().collect();
         let stays = |at: Option<i64>| at.is_none_or(|at| at >= now_ms);
-        missing.retain(|(_, (living, expires_at_ms))| stays(*expires_at_ms) && stays(living.passes_at_ms));
-        missing.sort_unstable();
-        for (key, _) in std::mem::take(&mut self.unsure).into_iter().filter(|(_, at)| *at >= now_ms) {
-            self.note(key, How::Value);
-        }
+        missing.retain(|(_, expected)| stays(expected.expires_at_ms) && stays(expected.living.passes_at_ms));
+        missing.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (key, _) in missing {
             self.note(key, How::Missing);
         }
@@ -240,8 +252,6 @@ impl fmt::Display for Difference {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::Content;
-    use crate::records::content::living;
 
     fn record(key: &str, value: &str, expires_at_ms: Option<i64>) -> Record {
         Record { database: 0, key: key.into(), content: Content::String(value.into()), expires_at_ms }
@@ -260,7 +270,7 @@ mod tests {
     fn close(dump: &[Record], server: &[Record], tolerance_ms: u64) -> Differences {
         let mut close = Close::new(sums(dump).differing(&sums(server)).pop().unwrap(), tolerance_ms, 10);
         dump.iter().for_each(|record| close.expect(record.clone(), alive(record)));
-        server.iter().for_each(|record| close.meet(record, alive(record)));
+        server.iter().for_each(|record| close.meet(record, alive(record), 0));
         close.finish(1000)
     }
 

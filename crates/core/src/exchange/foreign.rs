@@ -178,6 +178,11 @@ impl Foreign {
             },
             Phase::PassedOn => done(io, reply),
             Phase::PassedOnIf if reply == NOT_AS_READ => self.begin_again(io),
+            Phase::PassedOnIf if script::is_unknown_in_scripts(reply) => {
+                write_command(io.wire, &self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                self.phase = Phase::PassedOn;
+                Step::More(1)
+            }
             Phase::PassedOnIf => done(io, &script::without_place(reply)),
             Phase::Asking(batch, answer_at) => match batch.handle_reply(reply) {
                 None => Step::Wait,

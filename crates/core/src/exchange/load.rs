@@ -373,11 +373,13 @@ impl Load {
         // Whoever needs them all says so.
         let spares_parts = self.sparing_parts && !self.reads_rest;
         for (index, key) in self.keys.iter().enumerate() {
-            if self.leaves_spills && !key.is_moving() {
+            let is_left = self.leaves_spills && !key.is_moving();
+            // No field of a hash in parts expires.
+            if is_left && key.collection() != Some(CollectionKind::Hash) {
                 continue;
             }
             for (at, spot) in key.spots.iter().enumerate() {
-                if let (Some(_), Some(place)) = (spot.parts(), &spot.place) {
+                if let (Some(_), Some(place), false) = (spot.parts(), &spot.place, is_left) {
                     if spares_parts {
                         left.push((index, at));
                     } else if self.most_members.is_some_and(|most| spot.is_in_parts_of_more(most)) {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::command::{self, Command, Flags};
+use crate::command::{self, Command, Flags, Id};
 use crate::dialect::Dialect;
 use crate::exchange::batch::at_once;
 use crate::notify::{Event, Notices};
@@ -237,18 +237,21 @@ impl CompareAndSet {
         wire: &mut Vec<u8>,
     ) -> bool {
         let command = command::table().resolve(args).filter(|command| command.server_has(args, dialect));
-        let is_free = |command: &Command| !command.flags.intersects(Flags::BLOCKING | Flags::NOSCRIPT);
+        // Lua hasn't all integers exactly that HINCRBY answers.
+        let is_free = |command: &Command| {
+            !command.flags.intersects(Flags::BLOCKING | Flags::NOSCRIPT) && command.id != Id::Hincrby
+        };
         if !command.is_some_and(is_free) || args.len() > MOST_COMMAND_WORDS {
             return false;
         }
         let attempt = COMPARE_AND_SET.source;
-        let setresp = if protocol == Protocol::Resp3 { "redis.setresp(3)\n" } else { "" };
+        let protocol: &[u8] = if protocol == Protocol::Resp3 { b"3" } else { b"2" };
         let source = format!(
-            "local command = {{unpack(ARGV, #ARGV - {}, #ARGV)}}\nfor _ = 1, {} do ARGV[#ARGV] = nil end\n\
+            "local count, protocol = tonumber(ARGV[#ARGV]), ARGV[#ARGV - 1]\n\
+             local command = {{unpack(ARGV, #ARGV - count - 1, #ARGV - 2)}}\nfor _ = 1, count + 2 do ARGV[#ARGV] = nil end\n\
              local function attempt()\n{attempt}\nend\nlocal done = attempt()\n\
-             if done ~= 1 then return done == 0 and {{ok = '?'}} or done end\n{setresp}return redis.pcall(unpack(command))",
-            args.len() - 1,
-            args.len(),
+             if done ~= 1 then return done == 0 and {{ok = '?'}} or done end\n\
+             if protocol == '3' then redis.setresp(3) end\nreturn redis.pcall(unpack(command))",
         );
         debug_assert!(self.is_empty(), "nothing else is written");
         let number = |number: usize| number.to_string().into_bytes();
@@ -257,6 +260,7 @@ impl CompareAndSet {
         words.push(number(self.checks));
         words.extend(self.check_args.iter().cloned());
         words.extend(args.iter().map(|arg| arg.to_vec()));
+        words.extend([protocol.to_vec(), number(args.len())]);
         write_command(wire, &words.iter().map(Vec::as_slice).collect::<Vec<_>>());
         true
     }
@@ -333,6 +337,11 @@ pub(crate) fn in_calls<T>(
         }
     }
     calls
+}
+
+/// Whether a script was told that the server has no such command: nothing was done then.
+pub(crate) fn is_unknown_in_scripts(reply: &[u8]) -> bool {
+    reply.starts_with(b"-") && memchr::memmem::find(reply, b"command called from script").is_some()
 }
 
 /// An error reply without what the server adds of the script it happened in; other replies as they are.

@@ -236,6 +236,11 @@ impl Work {
             },
             Phase::PassedOn => done(io, reply),
             Phase::PassedOnIf if reply == NOT_AS_READ => self.begin_again(env, io),
+            Phase::PassedOnIf if script::is_unknown_in_scripts(reply) => {
+                write_command(io.wire, &self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                self.phase = Phase::PassedOn;
+                Step::More(1)
+            }
             Phase::PassedOnIf => done(io, &script::without_place(reply)),
             Phase::ByServer if reply == native_collection::NOT_THERE => self.begin_again(env, io),
             Phase::ByServer => done(io, &script::without_place(reply)),
@@ -334,7 +339,8 @@ impl Work {
             // While keys are moved, one of another type stays where it was, under its own name.
             let mut checks = CompareAndSet::default();
             store::check_all(&mut checks, self.load.keys(), self.space.now_ms());
-            self.phase = match checks.send_command(&args, self.protocol, env.dialect(), io.wire) {
+            let writes = command::table().resolve(&args).is_none_or(|found| found.flags.contains(Flags::WRITE));
+            self.phase = match writes && checks.send_command(&args, self.protocol, env.dialect(), io.wire) {
                 true => Phase::PassedOnIf,
                 false => {
                     write_command(io.wire, &args);

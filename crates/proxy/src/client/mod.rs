@@ -317,6 +317,7 @@ impl Client {
         let state = self.state.borrow();
         let is_placed = |key: &[u8]| layout.locate(key) != Located::Plain;
         if let (Some(own), true) = (&state.own, state.conversation.waits_to_give().is_some_and(is_placed)) {
+            tracing::info!(epoch = %layout.epoch(), "a client waited to give something to a key that is folded from now on: its wait is ended");
             own.finish();
         }
     }

@@ -68,8 +68,11 @@ fn a_field_that_expires_breaks_the_watch_of_its_hash() {
         let proxy = proxy_before(&server, LAYOUT);
         let mut client = Wire::connect(address(&proxy)).unwrap();
         for queue in QUEUES {
-            for (time_ms, is_broken) in [("150", true), ("600000", false)] {
-                call(&mut client, "HSET sess:1 f v g w");
+            let long = "w".repeat(300);
+            for (time_ms, other, is_broken) in
+                [("150", "w", true), ("150", &long, true), ("600000", "w", false), ("600000", &long, false)]
+            {
+                call(&mut client, &format!("HSET sess:1 f v g {other}"));
                 assert_eq!(call(&mut client, &format!("HPEXPIRE sess:1 {time_ms} FIELDS 1 f")), "*1\r\n:1\r\n");
                 let said = transaction(&mut client, "WATCH sess:1", queue, || sleep(Duration::from_millis(250)));
                 assert_eq!(said == "*-1\r\n", is_broken, "{}: {queue:?}: {said}", server.name());

@@ -191,7 +191,7 @@ impl Subject<'_> {
             if let Sight::Record(record, _) = sight
                 && let Some(living) = living(&record.content, since_ms)
             {
-                close.meet(record, living);
+                close.meet(record, living, self.time.now_ms());
             }
             Ok(())
         })?;
