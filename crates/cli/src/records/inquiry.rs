@@ -79,6 +79,15 @@ pub(crate) struct Field {
 /// Fields of a bucket that doesn't come in one step, each once, with their stored values.
 pub(crate) type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// What was seen of a key in the place that it is moved out of.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    /// The name of a key of its own.
+    Name(Own),
+    /// A field, with what it holds.
+    Field(Field, Vec<u8>),
+}
+
 /// A question.
 #[derive(Debug)]
 pub(crate) enum Inquiry {
@@ -102,8 +111,8 @@ pub(crate) enum Inquiry {
     Owner { field: Field, nonce: u64, name: Vec<u8>, again: bool },
     /// Whether a name that the layout doesn't write is to go anyway: a value that was spilled before its namespace left the layout.
     Unknown { name: Vec<u8> },
-    /// Whether a key's new place holds something beside the one that it is moved out of, where it was just seen.
-    Both { key: Vec<u8>, new: Stored, old: Stored },
+    /// Whether a key's new place holds something beside the one that it is moved out of, where this was just seen.
+    Both { new: Stored, old: Stored, seen: Seen },
     /// Whether a plain key's place holds something too.
     Twin { key: Vec<u8>, physical: Vec<u8>, field: Option<Vec<u8>> },
 }

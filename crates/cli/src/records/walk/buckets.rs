@@ -12,7 +12,7 @@ use keyfold_core::walk::BucketWalk;
 
 use super::{Home, RecordWalk, Sight};
 use crate::records::finding::FindingKind;
-use crate::records::inquiry::{Field, Fields, Inquiry};
+use crate::records::inquiry::{Field, Fields, Inquiry, Seen};
 use crate::records::place::{self, Spot};
 use crate::records::{Content, Other, Packed, content, hashtable};
 
@@ -67,7 +67,13 @@ impl RecordWalk<'_> {
             bytes += field.len() + stored.len();
             match place::key_at(self.manner.layout, namespace, name, &field) {
                 Some(key) => {
-                    self.ask_for_both(&key, Spot::Field { bucket: name, field: &field });
+                    let spot = Spot::Field { bucket: name, field: &field };
+                    if let Some(new) = place::new_place(self.manner.layout, &key, spot) {
+                        let old = spot.stored(&key);
+                        let seen = Seen::Field(Field { namespace, bucket: name.to_vec(), field, key }, stored.to_vec());
+                        self.waiting.push_back(Inquiry::Both { new, old, seen });
+                        continue;
+                    }
                     self.take_field(Field { namespace, bucket: name.to_vec(), field, key }, stored)?;
                 }
                 None => self.find(FindingKind::StrangeField, name.to_vec(), Some(field), None, String::new())?,

@@ -45,8 +45,8 @@ use self::way::Way;
 
 use super::finding::{Finding, FindingKind};
 use super::fingerprints::Fingerprints;
-use super::inquiry::{Field, Inquiry, Wants};
-use super::place::{self, Spot, Stored};
+use super::inquiry::{Field, Inquiry, Own, Seen, Wants};
+use super::place::Stored;
 use super::{Content, Record};
 use crate::scan::{Database, Round};
 
@@ -296,7 +296,7 @@ impl RecordWalk<'_> {
                 Reply::Integer(left_ms) if goes_at_once(left_ms) => Ok(()),
                 _ => self.find(FindingKind::UnknownName, name, None, None, String::new()),
             },
-            Inquiry::Both { key, new, old } => {
+            Inquiry::Both { new, old, seen } => {
                 let is_there = |stored: &Stored, reply| match reply {
                     Reply::Integer(count) => count > 0,
                     Reply::Bulk(bytes) => {
@@ -307,8 +307,14 @@ impl RecordWalk<'_> {
                     _ => false,
                 };
                 if [next(), next()].into_iter().zip([&new, &old]).all(|(reply, stored)| is_there(stored, reply)) {
+                    // Clients see the one in the new place, which the walk comes by too.
                     let detail = format!("`{}` removes the other one", old.removal());
+                    let (Seen::Name(Own { key, .. }) | Seen::Field(Field { key, .. }, _)) = seen;
                     return self.find(FindingKind::InBothPlaces, old.physical, old.field, Some(key), detail);
+                }
+                match seen {
+                    Seen::Name(own) => self.waiting.push_back(Inquiry::Strings(vec![own])),
+                    Seen::Field(field, stored) => self.take_field(field, &stored)?,
                 }
                 Ok(())
             }
@@ -316,15 +322,6 @@ impl RecordWalk<'_> {
                 let kind = if next() == Reply::Integer(1) { FindingKind::Twin } else { FindingKind::HiddenKey };
                 self.find(kind, key.clone(), None, Some(key), String::new())
             }
-        }
-    }
-
-    /// Of a key that was seen there, whether it lies in another place too.
-    fn ask_for_both(&mut self, key: &[u8], spot: Spot<'_>) {
-        if self.manner.wants.owners
-            && let Some(new) = place::new_place(self.manner.layout, key, spot)
-        {
-            self.waiting.push_back(Inquiry::Both { key: key.to_vec(), new, old: spot.stored(key) });
         }
     }
 

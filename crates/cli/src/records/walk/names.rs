@@ -12,7 +12,7 @@ use super::RecordWalk;
 use super::nodes::Sights;
 use crate::records::digest;
 use crate::records::finding::FindingKind;
-use crate::records::inquiry::{Field, Fields, Inquiry, Own};
+use crate::records::inquiry::{Field, Fields, Inquiry, Own, Seen};
 use crate::records::place::{self, Spot};
 
 /// Keys of their own in one question.
@@ -81,8 +81,10 @@ impl RecordWalk<'_> {
             Physical::Administration if !self.manner.folded => return Ok(Some(plain(name))),
             Physical::Administration => Inquiry::Unknown { name },
             Physical::Plain if place::is_allowed(layout, &name, Spot::Plain) => {
-                self.ask_for_both(&name, Spot::Plain);
-                return Ok(Some(plain(name)));
+                match place::new_place(layout, &name, Spot::Plain) {
+                    None => return Ok(Some(plain(name))),
+                    Some(new) => Inquiry::Both { new, old: Spot::Plain.stored(&name), seen: Seen::Name(plain(name)) },
+                }
             }
             Physical::Plain => {
                 let Some(place) = place::place_of(layout, &name) else { return Ok(Some(plain(name))) };
@@ -95,8 +97,13 @@ impl RecordWalk<'_> {
             Physical::Zipped { namespace, key }
                 if place::is_allowed(layout, &key, Spot::Zipped { physical: &name }) =>
             {
-                self.ask_for_both(&key, Spot::Zipped { physical: &name });
-                return Ok(Some(Own { physical: name, key, namespace: Some(namespace) }));
+                let spot = Spot::Zipped { physical: &name };
+                let both = place::new_place(layout, &key, spot).map(|new| (new, spot.stored(&key)));
+                let own = Own { physical: name, key, namespace: Some(namespace) };
+                match both {
+                    None => return Ok(Some(own)),
+                    Some((new, old)) => Inquiry::Both { new, old, seen: Seen::Name(own) },
+                }
             }
             Physical::Spill { namespace, nonce, key } => {
                 if !self.manner.wants.owners {

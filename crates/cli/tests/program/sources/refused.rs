@@ -139,6 +139,15 @@ fn of_two_values_it_is_said_what_removes_the_hidden_one() {
     assert_eq!(report["counts"]["namespaces"][0]["keys"], 3, "{report}");
     assert_eq!(report["findings"]["kinds"]["in-both-places"], 1, "{report}");
     assert_eq!(verified().code, Some(3));
+    // What clients see is what is exported.
+    let exported = keyfold(&["export", &server.url()]);
+    assert_eq!(exported.code, Some(3), "{}", exported.stderr);
+    assert!(
+        exported.stdout.contains("\"media:2\",\"value\":\"early\"") && !exported.stdout.contains("\"b\""),
+        "{}",
+        exported.stdout
+    );
+    assert!(exported.stdout.contains("\"media:1\",\"value\":\"a\""), "{}", exported.stdout);
     call(&server, &["HDEL", "mediabucket:0", "2"]);
     let ran = fold(&server, &layout, &FROM);
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
