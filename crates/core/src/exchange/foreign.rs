@@ -9,14 +9,14 @@
 //! name is made one that the server refuses, and all begins again.
 
 use crate::admin::scratch_key;
-use crate::command::{self, Flags};
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::load::{Load, Loading};
-use crate::exchange::script::{self, CompareAndSet, NOT_AS_READ, Otherwise};
+use crate::exchange::passed_on::PassedOn;
+use crate::exchange::script::{CompareAndSet, Otherwise};
 use crate::exchange::work::{MAX_ATTEMPTS, WORN_OUT};
 use crate::exchange::{Env, Io, Step, done, fail, native_collection, store};
 use crate::layout::Located;
-use crate::resp::{Protocol, write_command};
+use crate::resp::Protocol;
 use crate::string::{Collected, Held, Space, Unread, WhyUnread};
 
 /// What such a command comes to.
@@ -144,10 +144,8 @@ pub(crate) struct Foreign {
 #[derive(Debug)]
 enum Phase {
     Loading,
-    /// The server answers the command as it came.
-    PassedOn,
-    /// The same, if the keys still are what was found.
-    PassedOnIf,
+    /// The server answers the command.
+    PassedOn(PassedOn),
     /// The server answers; which of the replies counts.
     Asking(Batch, usize),
 }
@@ -176,14 +174,10 @@ impl Foreign {
                 Loading::Failed(refusal) => refusal.end(io),
                 Loading::Ready => self.loaded(env, io),
             },
-            Phase::PassedOn => done(io, reply),
-            Phase::PassedOnIf if reply == NOT_AS_READ => self.begin_again(io),
-            Phase::PassedOnIf if script::is_unknown_in_scripts(reply) => {
-                write_command(io.wire, &self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                self.phase = Phase::PassedOn;
-                Step::More(1)
-            }
-            Phase::PassedOnIf => done(io, &script::without_place(reply)),
+            Phase::PassedOn(passed) => match passed.handle_reply(reply, &self.args, io) {
+                Some(step) => step,
+                None => self.begin_again(io),
+            },
             Phase::Asking(batch, answer_at) => match batch.handle_reply(reply) {
                 None => Step::Wait,
                 Some(Err(refusal)) => refusal.end(io),
@@ -201,7 +195,7 @@ impl Foreign {
 
     /// Whether it went to the server as it came.
     pub(crate) fn is_passed_on(&self) -> bool {
-        matches!(self.phase, Phase::PassedOn)
+        matches!(self.phase, Phase::PassedOn(passed) if passed.is_free())
     }
 
     fn loaded(&mut self, env: &Env<'_>, io: &mut Io<'_>) -> Step {
@@ -219,26 +213,15 @@ impl Foreign {
             Verdict::Refused(error) => return fail(io, self.protocol, error),
             Verdict::Undecodable(error) => return fail(io, self.protocol, &error),
             Verdict::NeedsBytes => return Step::More(self.load.send_rest(io.wire)),
+            Verdict::PassedOnIf if self.foreign.waits_to_give => return fail(io, self.protocol, CANNOT_WAIT),
             Verdict::PassedOnIf => {
-                let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
-                if self.foreign.waits_to_give {
-                    return fail(io, self.protocol, CANNOT_WAIT);
-                }
-                let writes = command::table().resolve(&args).is_none_or(|found| found.flags.contains(Flags::WRITE));
-                let mut checks = CompareAndSet::default();
-                store::check_all(&mut checks, self.load.keys(), space.now_ms());
-                self.phase = match writes && checks.send_command(&args, self.protocol, env.dialect(), io.wire) {
-                    true => Phase::PassedOnIf,
-                    false => {
-                        write_command(io.wire, &args);
-                        Phase::PassedOn
-                    }
-                };
+                let (keys, now_ms) = (self.load.keys(), space.now_ms());
+                let passed = PassedOn::if_as_read(&self.args, keys, now_ms, self.protocol, env, io.wire);
+                self.phase = Phase::PassedOn(passed);
                 return Step::More(1);
             }
             Verdict::PassedOn => {
-                write_command(io.wire, &self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                self.phase = Phase::PassedOn;
+                self.phase = Phase::PassedOn(PassedOn::freely(&self.args, io.wire));
                 return Step::More(1);
             }
             Verdict::OnScratch(commands, answer_at) => (commands, answer_at),

@@ -42,6 +42,7 @@ mod outcome;
 pub(crate) mod overview;
 mod parts;
 mod parts_attempt;
+mod passed_on;
 pub(crate) mod pieces;
 pub(crate) mod probe;
 mod recode;

@@ -7,8 +7,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::command::{self, Command, Flags, Id};
-use crate::dialect::Dialect;
 use crate::exchange::batch::at_once;
 use crate::notify::{Event, Notices};
 use crate::resp::{Protocol, write_command};
@@ -68,8 +66,18 @@ const EACH: Script =
 /// What [`CompareAndSet::send_command`] is answered where a check fails.
 pub(crate) const NOT_AS_READ: &[u8] = b"+?\r\n";
 
-/// A script takes so many words of a command.
-const MOST_COMMAND_WORDS: usize = 4000;
+/// A command, with the client's protocol and the number of its words behind, that is carried out where the script's checks hold.
+const CHECKED_COMMAND: &str = concat!(
+    "local count, protocol = tonumber(ARGV[#ARGV]), ARGV[#ARGV - 1]\n",
+    "local command = {unpack(ARGV, #ARGV - count - 1, #ARGV - 2)}\n",
+    "for _ = 1, count + 2 do ARGV[#ARGV] = nil end\n",
+    "local function attempt()\n",
+    include_str!("compare_and_set.lua"),
+    "\nend\nlocal done = attempt()\n",
+    "if done ~= 1 then return done == 0 and {ok = '?'} or done end\n",
+    "if protocol == '3' then redis.setresp(3) end\n",
+    "return redis.pcall(unpack(command))",
+);
 
 /// What the script does to its first key where a check fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,49 +236,29 @@ impl CompareAndSet {
     }
 
     /// Appends the call by which the server carries out this command if all checks hold, and else answers [`NOT_AS_READ`]; it has one
-    /// reply. False, and nothing is appended, for a command that no script can have carried out.
-    pub(crate) fn send_command(
-        &self,
-        args: &[&[u8]],
-        protocol: Protocol,
-        dialect: Dialect<'_>,
-        wire: &mut Vec<u8>,
-    ) -> bool {
-        let command = command::table().resolve(args).filter(|command| command.server_has(args, dialect));
-        // Lua hasn't all integers exactly that HINCRBY answers.
-        let is_free = |command: &Command| {
-            !command.flags.intersects(Flags::BLOCKING | Flags::NOSCRIPT) && command.id != Id::Hincrby
-        };
-        if !command.is_some_and(is_free) || args.len() > MOST_COMMAND_WORDS {
-            return false;
-        }
-        let attempt = COMPARE_AND_SET.source;
-        let protocol: &[u8] = if protocol == Protocol::Resp3 { b"3" } else { b"2" };
-        let source = format!(
-            "local count, protocol = tonumber(ARGV[#ARGV]), ARGV[#ARGV - 1]\n\
-             local command = {{unpack(ARGV, #ARGV - count - 1, #ARGV - 2)}}\nfor _ = 1, count + 2 do ARGV[#ARGV] = nil end\n\
-             local function attempt()\n{attempt}\nend\nlocal done = attempt()\n\
-             if done ~= 1 then return done == 0 and {{ok = '?'}} or done end\n\
-             if protocol == '3' then redis.setresp(3) end\nreturn redis.pcall(unpack(command))",
-        );
+    /// reply.
+    pub(crate) fn send_command(&self, args: &[&[u8]], protocol: Protocol, wire: &mut Vec<u8>) {
         debug_assert!(self.is_empty(), "nothing else is written");
+        let protocol: &[u8] = if protocol == Protocol::Resp3 { b"3" } else { b"2" };
+        let mut words = self.call(b"EVAL", CHECKED_COMMAND.as_bytes());
+        words.extend(args.iter().map(|arg| arg.to_vec()));
+        words.extend([protocol.to_vec(), args.len().to_string().into_bytes()]);
+        write_command(wire, &words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+
+    /// The words of a call up to the last check.
+    fn call(&self, command: &[u8], script: &[u8]) -> Vec<Vec<u8>> {
         let number = |number: usize| number.to_string().into_bytes();
-        let mut words = vec![b"EVAL".to_vec(), source.into_bytes(), number(self.keys.len())];
+        let mut words = vec![command.to_vec(), script.to_vec(), number(self.keys.len())];
         words.extend(self.keys.iter().cloned());
         words.push(number(self.checks));
         words.extend(self.check_args.iter().cloned());
-        words.extend(args.iter().map(|arg| arg.to_vec()));
-        words.extend([protocol.to_vec(), number(args.len())]);
-        write_command(wire, &words.iter().map(Vec::as_slice).collect::<Vec<_>>());
-        true
+        words
     }
 
     fn send_as(&self, command: &[u8], script: &[u8], wire: &mut Vec<u8>) {
         let number = |number: usize| number.to_string().into_bytes();
-        let mut args = vec![command.to_vec(), script.to_vec(), number(self.keys.len())];
-        args.extend(self.keys.iter().cloned());
-        args.push(number(self.checks));
-        args.extend(self.check_args.iter().cloned());
+        let mut args = self.call(command, script);
         for write in &self.writes {
             args.push(number(write.len()));
             args.extend(write.iter().cloned());

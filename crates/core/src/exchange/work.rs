@@ -12,11 +12,12 @@ use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::in_place::{InPlace, Outcome};
 use crate::exchange::load::{Load, Loading};
 use crate::exchange::parts::{self, Asker, PartsCall};
-use crate::exchange::script::{CompareAndSet, NOT_AS_READ};
+use crate::exchange::passed_on::PassedOn;
+use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Effect, Env, Io, Step, done, fail, in_place, native_collection, script, store};
 use crate::layout::Located;
 use crate::notify::Notices;
-use crate::resp::{Answer, Protocol, Reply, Texts, write_command};
+use crate::resp::{Answer, Protocol, Reply, Texts};
 use crate::string::{self, Call, Halt, Held, HelpRequest, Run, Space, finish};
 
 /// How often a command is worked out again before it gives up. Every conflict is another client's success,
@@ -63,9 +64,7 @@ enum Phase {
     /// Replies that count for nothing are outstanding; then this is the answer, or it begins again.
     Clearing(Option<Vec<u8>>),
     /// The server answers itself.
-    PassedOn,
-    /// The same, if its key still is what was found.
-    PassedOnIf,
+    PassedOn(PassedOn),
     /// The server answers itself, if the key's members still lie under its own name.
     ByServer,
 }
@@ -234,14 +233,10 @@ impl Work {
                 Some(answer) => done(io, &answer),
                 None => self.begin_again(env, io),
             },
-            Phase::PassedOn => done(io, reply),
-            Phase::PassedOnIf if reply == NOT_AS_READ => self.begin_again(env, io),
-            Phase::PassedOnIf if script::is_unknown_in_scripts(reply) => {
-                write_command(io.wire, &self.args.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                self.phase = Phase::PassedOn;
-                Step::More(1)
-            }
-            Phase::PassedOnIf => done(io, &script::without_place(reply)),
+            Phase::PassedOn(passed) => match passed.handle_reply(reply, &self.args, io) {
+                Some(step) => step,
+                None => self.begin_again(env, io),
+            },
             Phase::ByServer if reply == native_collection::NOT_THERE => self.begin_again(env, io),
             Phase::ByServer => done(io, &script::without_place(reply)),
         }
@@ -255,7 +250,11 @@ impl Work {
 
     /// Whether it went to the server as it came.
     pub(crate) fn is_passed_on(&self) -> bool {
-        matches!(self.phase, Phase::PassedOn | Phase::ByServer)
+        match self.phase {
+            Phase::PassedOn(passed) => passed.is_free(),
+            Phase::ByServer => true,
+            _ => false,
+        }
     }
 
     /// The first of its keys, where it has had to begin again.
@@ -337,16 +336,9 @@ impl Work {
             && key.is_moving()
         {
             // While keys are moved, one of another type stays where it was, under its own name.
-            let mut checks = CompareAndSet::default();
-            store::check_all(&mut checks, self.load.keys(), self.space.now_ms());
-            let writes = command::table().resolve(&args).is_none_or(|found| found.flags.contains(Flags::WRITE));
-            self.phase = match writes && checks.send_command(&args, self.protocol, env.dialect(), io.wire) {
-                true => Phase::PassedOnIf,
-                false => {
-                    write_command(io.wire, &args);
-                    Phase::PassedOn
-                }
-            };
+            let (keys, now_ms) = (self.load.keys(), self.space.now_ms());
+            let passed = PassedOn::if_as_read(&self.args, keys, now_ms, self.protocol, env, io.wire);
+            self.phase = Phase::PassedOn(passed);
             return Step::More(1);
         }
         if flow == Err(Halt::Large) {
