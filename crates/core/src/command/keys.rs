@@ -32,6 +32,8 @@ bitflags::bitflags! {
         const INSERT = 1 << 6;
         /// Something is removed from it.
         const DELETE = 1 << 7;
+        /// What may bring a key about.
+        const CREATES = Self::INSERT.bits() | Self::UPDATE.bits() | Self::OW.bits();
         /// No key; a channel of sharded pub/sub, which belongs to a slot as a key does.
         const NOT_KEY = 1 << 8;
         /// The spec misses keys of some requests.

@@ -97,8 +97,7 @@ pub(super) struct Slot {
 impl Slot {
     /// With nothing under way and no answer.
     fn new(plan: &Plan, args: &[&[u8]]) -> Self {
-        let blocks = plan.patience.blocks();
-        let gives_to = plan.gives_to(args).filter(|_| blocks).map(Box::from);
+        let (blocks, gives_to) = (plan.patience.blocks(), plan.gives_to(args).map(Box::from));
         Self { blocks, gives_to, ..Self::on(plan.lane, plan.lookup_kind(args.len())) }
     }
 

@@ -37,7 +37,7 @@ use crate::cache::{Cache, Use};
 pub use crate::clients::Peer;
 use crate::clients::{ClientFlags, Clients, Entry, Joined, LookupKind, State, Turns};
 use crate::cluster::{Front, Target};
-use crate::command::{Categories, Command, Flags, Id, Keys, ResponsePolicy};
+use crate::command::{Access, Categories, Command, Flags, Id, Keys, ResponsePolicy};
 use crate::exchange::{Effect, Env, Exchange, SharedCall, Watched};
 use crate::layout::{Layout, NamespaceIndex};
 use crate::notify::{self, Heard};
@@ -249,10 +249,12 @@ impl Plan {
         self.command.map_or_else(ResponsePolicy::default, |command| command.cluster.response)
     }
 
-    /// The key that a command may have to wait for something to give to.
+    /// The key to which a command that blocks will give something, where there is one.
     pub(crate) fn gives_to<'a>(&self, args: &[&'a [u8]]) -> Option<&'a [u8]> {
-        let waits = [&b"BLMOVE"[..], b"BRPOPLPUSH"].iter().any(|name| args[0].eq_ignore_ascii_case(name));
-        args.get(2).copied().filter(|_| waits)
+        let command = self.command.filter(|_| self.patience.blocks())?;
+        let keys = command.keys_in(args);
+        let key = keys.iter().find(|key| key.access.intersects(Access::CREATES))?;
+        args.get(key.index).copied()
     }
 
     /// The command, where the table knows it.

@@ -101,7 +101,7 @@ fn number(text: &[u8]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::table;
+    use crate::command::{Access, Command, Flags, KeySpec, table};
 
     fn patience(text: &str) -> Patience {
         let args: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
@@ -145,5 +145,15 @@ mod tests {
     fn many_keys_are_slow_where_some_are_folded() {
         assert_eq!(Patience::with_keys(MANY_KEYS), Patience::Prompt);
         assert_eq!(Patience::with_keys(MANY_KEYS + 1), Patience::Slow);
+    }
+
+    #[test]
+    fn of_commands_that_block_these_give_to_a_key() {
+        let gives = |command: &&Command| {
+            let creates = |spec: &KeySpec| spec.access.intersects(Access::CREATES);
+            command.flags.contains(Flags::BLOCKING) && command.keys.iter().any(creates)
+        };
+        let names: Vec<&str> = table().iter().filter(gives).map(|command| command.name).collect();
+        assert_eq!(names, ["blmove", "brpoplpush"]);
     }
 }

@@ -519,9 +519,8 @@ impl Session {
                 "ERR keyfold: {name} is not supported on folded keys ({named}); use GET and SET, or leave the namespace unfolded"
             ));
         }
-        let creates = Access::INSERT | Access::UPDATE | Access::OW;
         let overwrites = keys.iter().any(|key| key.access.contains(Access::OW) && folded.contains(&key.index));
-        let would_create = keys.iter().any(|key| key.access.intersects(creates) && folded.contains(&key.index))
+        let would_create = keys.iter().any(|key| key.access.intersects(Access::CREATES) && folded.contains(&key.index))
             && !never_creates(command.id);
         let refusal = would_create.then(|| {
             let types = types_in(namespace.collection());
