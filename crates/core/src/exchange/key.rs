@@ -529,6 +529,11 @@ impl Key {
         self.spots.iter().filter_map(Spot::collected).flat_map(Collected::member_expiries)
     }
 
+    /// When something of it expires that no server knows to: all of it, and fields of a hash.
+    pub(crate) fn expiries(&self) -> impl Iterator<Item = i64> {
+        self.field_expires_at_ms().into_iter().chain(self.member_expiries())
+    }
+
     /// Adds the checks that what was found is still there.
     pub(crate) fn check(&self, writes: &mut CompareAndSet) {
         for spot in &self.spots {

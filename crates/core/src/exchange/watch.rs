@@ -130,12 +130,7 @@ impl Watch {
             logical: key.logical.clone(),
             database: 0,
             sum: key.sum(env.now_ms).filter(|_| is_read),
-            expires_at_ms: key
-                .field_expires_at_ms()
-                .into_iter()
-                .chain(key.member_expiries())
-                .filter(|at| *at >= env.now_ms)
-                .min(),
+            expires_at_ms: key.expiries().filter(|at| *at >= env.now_ms).min(),
         };
         let keys = self.load.keys().iter().map(watched).collect();
         Step::Done(Effect::Watching(Watched { keys, epoch: env.layout.epoch() }))

@@ -3,7 +3,7 @@
 use super::queued::Outcome;
 use super::scripted::Sender;
 use super::{Guard, Phase, Transaction};
-use crate::admin::{guard_key, scratch_key};
+use crate::admin::guard_key;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::Key;
 use crate::exchange::load::Load;
@@ -29,7 +29,7 @@ impl Transaction {
                     // What was read must have been there at one moment.
                     store::check_all(&mut writes, keys, self.space.now_ms());
                 } else if self.queue.iter().any(|queued| takes_memory(&queued.args[0])) {
-                    writes.take_memory(&scratch_key(keys.first().map_or(&[][..], |key| &key.logical)));
+                    writes.take_memory(&self.load.as_ref().map(Load::scratch_key).unwrap_or_default());
                 }
                 self.watched_until().into_iter().for_each(|at| writes.check_time(at));
                 self.compare(writes, false, io.wire)
@@ -75,8 +75,7 @@ impl Transaction {
     /// Bounds the time of EXEC, so that what was read as alive or as expired is still that when it is carried out, and what is watched too;
     /// with the number of replies to come.
     pub(super) fn bound(&mut self, writes: Vec<Vec<Vec<u8>>>, env: &mut Env<'_>, wire: &mut Vec<u8>) -> u32 {
-        let keys = || self.load.iter().flat_map(Load::keys);
-        let expiries = keys().filter_map(Key::field_expires_at_ms).chain(keys().flat_map(Key::member_expiries));
+        let expiries = self.load.iter().flat_map(Load::keys).flat_map(Key::expiries);
         let has_effects = !writes.is_empty() || self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Passed));
         let expiries = expiries.filter(|_| has_effects).chain(self.watched_until());
         self.span = TimeSpan::of(expiries, self.space.now_ms());
