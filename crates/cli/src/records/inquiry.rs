@@ -114,7 +114,7 @@ pub(crate) enum Inquiry {
     /// Whether a key's new place holds something beside the one that it is moved out of, where this was just seen.
     Both { new: Stored, old: Stored, seen: Seen },
     /// Whether a plain key's place holds something too.
-    Twin { key: Vec<u8>, physical: Vec<u8>, field: Option<Vec<u8>> },
+    Twin { key: Vec<u8>, place: Stored },
 }
 
 impl Inquiry {
@@ -166,8 +166,10 @@ impl Inquiry {
                 Some(field) => commands.push(&[b"HGET", &stored.physical, field]),
                 None => commands.push(&[b"EXISTS", &stored.physical]),
             }),
-            Self::Twin { physical, field: Some(field), .. } => commands.push(&[b"HEXISTS", physical, field]),
-            Self::Twin { physical, field: None, .. } => commands.push(&[b"EXISTS", physical]),
+            Self::Twin { place: Stored { physical, field: Some(field) }, .. } => {
+                commands.push(&[b"HEXISTS", physical, field]);
+            }
+            Self::Twin { place: Stored { physical, field: None }, .. } => commands.push(&[b"EXISTS", physical]),
         }
         commands.len() - before
     }
@@ -181,8 +183,7 @@ impl Inquiry {
             Self::Bucket { walk, .. } => walk.name(),
             Self::Spill { name, .. } | Self::Owner { name, .. } | Self::Unknown { name } => name,
             Self::Again { field, .. } | Self::Parts { field, .. } => &field.bucket,
-            Self::Twin { physical, .. } => physical,
-            Self::Both { new, .. } => &new.physical,
+            Self::Twin { place, .. } | Self::Both { new: place, .. } => &place.physical,
         }
     }
 

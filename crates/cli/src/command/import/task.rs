@@ -71,16 +71,15 @@ impl Item {
         if std::mem::replace(&mut self.is_portable, true) {
             return false;
         }
-        let key_bytes = self.record.key.len();
         let Some(payload) = self.payload() else { return false };
         let other = portable(payload, target.field_expiry_form);
         // A server closes the connection over a longer argument.
         let Some(other) = other.filter(|other| other != payload && other.len() <= LONGEST_PAYLOAD) else {
             return false;
         };
-        let bytes = key_bytes + other.len();
+        let bytes = other.len();
         *payload = other;
-        self.bytes = bytes;
+        self.bytes = self.record.key.len() + bytes;
         true
     }
 

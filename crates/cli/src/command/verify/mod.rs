@@ -87,13 +87,9 @@ pub(crate) fn run(config: &Verify, out: &mut Paper) -> anyhow::Result<ExitCode> 
 impl Subject<'_> {
     fn verify(&self, nodes: &mut Nodes) -> anyhow::Result<Verdict> {
         let mut counted = Counted::new(&self.layout);
-        let mut once = Once::of(&self.layout);
         let mut findings = Tally::new(self.config.flags.list);
         let Some(path) = &self.config.flags.against else {
             self.walk(nodes, true, &mut |sight| {
-                if is_again(&mut once, &sight)? {
-                    return Ok(());
-                }
                 counted.add(&sight);
                 if let Sight::Finding(finding) = sight {
                     findings.add(finding);
@@ -105,9 +101,6 @@ impl Subject<'_> {
         let dump = self.sum_up(path)?;
         let mut sums = Sums::new();
         self.walk(nodes, true, &mut |sight| {
-            if is_again(&mut once, &sight)? {
-                return Ok(());
-            }
             counted.add(&sight);
             match sight {
                 Sight::Finding(finding) => findings.add(finding),
@@ -183,11 +176,7 @@ impl Subject<'_> {
             }
             Ok(())
         })?;
-        let mut once = Once::of(&self.layout);
         self.walk(nodes, false, &mut |sight| {
-            if is_again(&mut once, &sight)? {
-                return Ok(());
-            }
             if let Sight::Record(record, _) = sight
                 && let Some(living) = living(&record.content, since_ms)
             {
@@ -212,6 +201,7 @@ impl Subject<'_> {
         Ok(reader.is_whole())
     }
 
+    /// Shows what there is, each key once.
     fn walk(&self, nodes: &mut Nodes, findings: bool, visit: Visit<'_>) -> anyhow::Result<()> {
         let payloads = match self.config.flags.against {
             None => Payloads::None,
@@ -231,17 +221,14 @@ impl Subject<'_> {
             stopped: &|| self.interrupt.wanted(),
         };
         let mut pace = Pace::new(self.config.flags.pace.max_ops);
-        let around = walk_all(nodes, &self.config.databases, "verified", &manner, &mut pace, visit)?;
+        let mut once = Once::of(&self.layout);
+        let around =
+            walk_all(nodes, &self.config.databases, "verified", &manner, &mut pace, &mut |sight| match sight {
+                Sight::Record(record, _) if !once.is_first(record)? => Ok(()),
+                _ => visit(sight),
+            })?;
         anyhow::ensure!(around, "interrupted");
         Ok(())
-    }
-}
-
-/// Whether it is a key that was seen in the other of its places.
-fn is_again(once: &mut Once<'_>, sight: &Sight<'_>) -> anyhow::Result<bool> {
-    match sight {
-        Sight::Record(record, _) => Ok(!once.is_first(record)?),
-        Sight::Bucket(..) | Sight::Expired(_) | Sight::Finding(_) => Ok(false),
     }
 }
 

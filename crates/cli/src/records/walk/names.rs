@@ -13,7 +13,7 @@ use super::nodes::Sights;
 use crate::records::digest;
 use crate::records::finding::FindingKind;
 use crate::records::inquiry::{Field, Fields, Inquiry, Own, Seen};
-use crate::records::place::{self, Spot};
+use crate::records::place::{self, Spot, Stored};
 
 /// Keys of their own in one question.
 const STRINGS_AT_ONCE: usize = 32;
@@ -88,8 +88,7 @@ impl RecordWalk<'_> {
             }
             Physical::Plain => {
                 let Some(place) = place::place_of(layout, &name) else { return Ok(Some(plain(name))) };
-                let field = place.kind.is_field().then(|| place.field.to_vec());
-                Inquiry::Twin { key: name, physical: place.physical.to_vec(), field }
+                Inquiry::Twin { place: Stored::of(Some(&place), &name), key: name }
             }
             Physical::Bucket(namespace) => {
                 Inquiry::Bucket { walk: BucketWalk::new(namespace, &name), before: Fields::new() }
