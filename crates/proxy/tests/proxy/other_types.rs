@@ -6,7 +6,7 @@ use std::thread;
 use keyfold_core::layout::{Attempt, Layout, LayoutFile};
 use keyfold_testkit::{Wire, found};
 
-use crate::stage::{address, call, change_layout, commands, config_for, eventually, serve};
+use crate::stage::{address, call, change_layout, commands, config_for, eventually, proxy_while_folding, serve};
 
 const LAYOUT: &str = r#"
     [[namespace]]
@@ -19,10 +19,7 @@ fn a_key_is_never_in_both_places() {
     const ROUNDS: u32 = 300;
     for binary in found() {
         let server = binary.start(&[]).unwrap();
-        let file = LayoutFile::parse(LAYOUT).unwrap();
-        let mut config = config_for(&server);
-        config.layout = Layout::default().plan_fold(&file).unwrap().layout.with_attempt(Attempt(1)).into();
-        let proxy = serve(&server, config);
+        let proxy = proxy_while_folding(&server, LAYOUT);
         let mut direct = server.connect().unwrap();
         let (mut pushes, mut sets) = (0, 0);
         for push in ["RPUSH user:900 c", "LPUSHX user:900 c", "LINSERT user:900 BEFORE a c"] {
@@ -98,10 +95,7 @@ fn nobody_waits_to_give_to_a_key_that_is_folded_meanwhile() {
 fn they_are_used_as_ever_by_either_protocol() {
     for binary in found() {
         let server = binary.start(&[]).unwrap();
-        let file = LayoutFile::parse(LAYOUT).unwrap();
-        let mut config = config_for(&server);
-        config.layout = Layout::default().plan_fold(&file).unwrap().layout.with_attempt(Attempt(1)).into();
-        let proxy = serve(&server, config);
+        let proxy = proxy_while_folding(&server, LAYOUT);
         let (mut client, mut direct) = (Wire::connect(address(&proxy)).unwrap(), server.connect().unwrap());
         for protocol in ["2", "3"] {
             for wire in [&mut client, &mut direct] {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use keyfold_core::change::{Connection, Coordinator, Course, Register};
-use keyfold_core::layout::Layout;
+use keyfold_core::layout::{Attempt, Layout, LayoutFile};
 use keyfold_core::resp::write_command;
 use keyfold_proxy::address::ListenAddress;
 use keyfold_proxy::{Config, Handle, start};
@@ -46,6 +46,14 @@ pub(crate) fn proxy_before(server: &Server, layout: &str) -> Handle {
     let mut config = config_for(server);
     config.layout = Layout::parse_file(layout).unwrap().into();
     config.sweep.pause = Duration::from_millis(50);
+    serve(server, config)
+}
+
+/// The same while the keys of this layout are moved out of plain ones.
+pub(crate) fn proxy_while_folding(server: &Server, layout: &str) -> Handle {
+    let file = LayoutFile::parse(layout).unwrap();
+    let mut config = config_for(server);
+    config.layout = Layout::default().plan_fold(&file).unwrap().layout.with_attempt(Attempt(1)).into();
     serve(server, config)
 }
 

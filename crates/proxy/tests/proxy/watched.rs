@@ -4,10 +4,9 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use keyfold_core::layout::{Attempt, Layout, LayoutFile};
 use keyfold_testkit::{Server, Wire, found};
 
-use crate::stage::{address, call, config_for, proxy_before, serve};
+use crate::stage::{address, call, proxy_before, proxy_while_folding};
 
 const LAYOUT: &str = r#"
     [[namespace]]
@@ -85,10 +84,7 @@ fn a_field_that_expires_breaks_the_watch_of_its_hash() {
 fn what_expires_in_a_bucket_breaks_the_watch_while_keys_are_moved() {
     for binary in found() {
         let server = binary.start(&[]).unwrap();
-        let file = LayoutFile::parse(LAYOUT).unwrap();
-        let mut config = config_for(&server);
-        config.layout = Layout::default().plan_fold(&file).unwrap().layout.with_attempt(Attempt(1)).into();
-        let proxy = serve(&server, config);
+        let proxy = proxy_while_folding(&server, LAYOUT);
         let mut client = Wire::connect(address(&proxy)).unwrap();
         for queue in QUEUES {
             for (time_ms, is_broken) in [("150", true), ("600000", false)] {
