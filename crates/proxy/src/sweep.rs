@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use keyfold_core::admin::lease::Lease;
 use keyfold_core::cluster::Node;
-use keyfold_core::layout::Revision;
+use keyfold_core::layout::{Layout, Revision};
 use keyfold_core::sweep::{ContentsCount, Sweep, Swept};
 use tokio::time::Instant;
 
@@ -241,8 +241,7 @@ async fn remove_due_for_ever(errand: Errand) {
     loop {
         tokio::time::sleep(TICK).await;
         if let Err(reason) = remover.remove_due().await {
-            // What was due is found by the walk.
-            tracing::debug!(%reason, "removing what has expired was broken off");
+            tracing::debug!(%reason, "removing what has expired was broken off; it goes on later");
             tokio::time::sleep(TICK * 5).await;
         }
         let lag_ms = remover.asking.with_env(|env| env.stats.sweep().expiring.lag_ms(env.now_ms));
@@ -278,11 +277,19 @@ impl Remover {
                 return Ok(());
             }
             let mut broken = Ok(());
-            for (node, due) in self.by_node(due, |(_, bucket)| bucket) {
-                broken = self.look_through(node, || Sweep::of_buckets(&due)).await.and(broken);
+            for (node, due) in self.by_node(due, |bucket| bucket) {
+                let looked = self.look_through(node, |layout| Sweep::of_buckets(&due, layout)).await;
+                if looked.is_err() {
+                    self.asking.with_env(|env| env.stats.sweep().expiring.put_back(&due, env.now_ms));
+                }
+                broken = looked.and(broken);
             }
             for (node, owners) in self.by_node(abandoned, |parts| &parts.owner) {
-                broken = self.look_through(node, || Sweep::of_parts(&owners)).await.and(broken);
+                let looked = self.look_through(node, |_| Sweep::of_parts(&owners)).await;
+                if looked.is_err() {
+                    self.asking.with_env(|env| env.stats.sweep().abandoned.put_back(owners, env.now_ms));
+                }
+                broken = looked.and(broken);
             }
             broken?;
         }
@@ -299,12 +306,12 @@ impl Remover {
         by_node
     }
 
-    async fn look_through(&mut self, node: Option<Node>, sweep: impl Fn() -> Sweep) -> Result<(), Broken> {
+    async fn look_through(&mut self, node: Option<Node>, sweep: impl Fn(&Layout) -> Sweep) -> Result<(), Broken> {
         // Which database a bucket lies in isn't noted: mostly there is one.
         for database in self.databases(node).await? {
             let errand = self.errand(node, database);
-            let mut sweep = placed(sweep(), node);
-            let layout = revision(errand);
+            let (sweep, layout) = errand.with_env(|env| (sweep(env.layout), env.layout.revision()));
+            let mut sweep = placed(sweep, node);
             let mut begun = Instant::now();
             while sweep_batch(&mut sweep, errand, layout).await?.is_some() {
                 tokio::time::sleep(begun.elapsed() * REST).await;

@@ -148,7 +148,7 @@ impl Env<'_> {
     /// Has the sweep look through a bucket once what is written there now has expired.
     fn note_expiry(&self, place: &Place, expires_at_ms: Option<i64>) {
         if let Some(at) = expires_at_ms {
-            self.stats.sweep().expiring.note(place.namespace, &place.physical, at, self.now_ms);
+            self.stats.sweep().expiring.note(&place.physical, at, self.now_ms);
         }
     }
 }

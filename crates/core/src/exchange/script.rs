@@ -198,9 +198,14 @@ impl CompareAndSet {
         self.keys.len() + self.check_args.len() + writes
     }
 
+    /// The key of its first check.
+    pub(crate) fn first_key(&self) -> Option<&[u8]> {
+        self.keys.first().map(Vec::as_slice)
+    }
+
     /// The slot of its keys, which in a cluster all have the same.
     pub(crate) fn slot(&self) -> Option<Slot> {
-        self.keys.first().map(|key| Slot::of(key))
+        self.first_key().map(Slot::of)
     }
 
     /// Whether there is nothing to write or to publish.

@@ -52,6 +52,16 @@ impl Abandoned {
         }
     }
 
+    /// Notes again what was taken and could not be looked at.
+    pub fn put_back(&self, taken: Vec<NotedParts>, now_ms: i64) {
+        let mut noted = self.noted();
+        for NotedParts { owner, looks } in taken {
+            if noted.len() < MOST_NAMES {
+                noted.entry(owner).or_insert((looks, now_ms));
+            }
+        }
+    }
+
     /// Takes so many of those that are to be looked at now.
     pub fn take_due(&self, now_ms: i64, most: usize) -> Vec<NotedParts> {
         let due = |(_, due_ms): &(u8, i64)| *due_ms <= now_ms;
@@ -82,6 +92,20 @@ mod tests {
         assert!(abandoned.take_due(7, 2).is_empty());
         (0..2 * MOST_NAMES).for_each(|number| abandoned.note(number.to_string().into_bytes()));
         assert_eq!(abandoned.take_due(7, usize::MAX).len(), MOST_NAMES);
+    }
+
+    #[test]
+    fn what_could_not_be_looked_at_is_due_with_as_many_looks() {
+        let abandoned = Abandoned::default();
+        abandoned.look_again(b"~a|1".to_vec(), 0, 100);
+        let taken = abandoned.take_due(1100, 9);
+        abandoned.put_back(taken.clone(), 1200);
+        assert!(abandoned.take_due(1199, 9).is_empty());
+        assert_eq!(abandoned.take_due(1200, 9), taken);
+        // What was noted anew meanwhile is looked at from the beginning.
+        abandoned.note(b"~a|1".to_vec());
+        abandoned.put_back(taken, 1200);
+        assert_eq!(names(&abandoned.take_due(1200, 9)), [(&b"~a|1"[..], 0)]);
     }
 
     #[test]

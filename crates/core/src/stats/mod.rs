@@ -178,7 +178,8 @@ impl Stats {
         }
     }
 
-    /// Says of the server behind, of its primary, of replicas, of traffic and of a cache what `earlier` says, now and later.
+    /// Says of the server behind, of its primary, of replicas, of traffic, of a cache and of what is to be swept what `earlier`
+    /// says, now and later.
     #[must_use]
     pub fn following(mut self, earlier: &Self) -> Self {
         self.primary = Arc::clone(&earlier.primary);
@@ -186,6 +187,8 @@ impl Stats {
         self.server = Arc::clone(&earlier.server);
         self.traffic = Arc::clone(&earlier.traffic);
         self.cache = Arc::clone(&earlier.cache);
+        self.sweep.expiring = Arc::clone(&earlier.sweep.expiring);
+        self.sweep.abandoned = Arc::clone(&earlier.sweep.abandoned);
         self
     }
 

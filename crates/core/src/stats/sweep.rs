@@ -1,5 +1,6 @@
 //! What the sweep knows and has done, shared by all that drive the core in one process.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Abandoned, Expiring, LargeBuckets};
@@ -26,10 +27,10 @@ impl std::ops::AddAssign for Swept {
 /// What the sweep knows and has done.
 #[derive(Debug, Default)]
 pub struct SweepState {
-    /// Buckets that are due to be looked through.
-    pub expiring: Expiring,
-    /// What may have become nobody's.
-    pub abandoned: Abandoned,
+    /// Buckets that are due to be looked through, by whatever layout.
+    pub expiring: Arc<Expiring>,
+    /// What may have become nobody's, by whatever layout.
+    pub abandoned: Arc<Abandoned>,
     /// Buckets that are larger than any should be.
     pub large_buckets: LargeBuckets,
     fields: AtomicU64,

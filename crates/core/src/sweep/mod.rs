@@ -73,6 +73,8 @@ enum Suspect {
 enum Sent {
     Names,
     Suspects(Vec<Suspect>),
+    /// Removals of what has expired, behind what loads their script.
+    Expired(Vec<Vec<CompareAndSet>>),
     Removals,
 }
 
@@ -82,8 +84,9 @@ pub struct Sweep {
     /// None where only some buckets are looked through.
     names: Option<KeyWalk>,
     suspects: Vec<Suspect>,
-    /// What removes expired fields, says that parts are nobody's, and retires orphans: each with its checks, as by now it may be another
-    /// server that is asked.
+    /// What removes expired fields, each with its checks.
+    expired: Vec<CompareAndSet>,
+    /// What says that parts are nobody's, and retires orphans: each with its checks, as by now it may be another server that is asked.
     removals: Vec<CompareAndSet>,
     /// What retires what says which orphans there are, once all of these are carried out.
     last: Vec<CompareAndSet>,
@@ -109,6 +112,7 @@ impl Sweep {
         Self {
             names,
             suspects: Vec::new(),
+            expired: Vec::new(),
             removals: Vec::new(),
             last: Vec::new(),
             by_slot: false,
@@ -126,11 +130,14 @@ impl Sweep {
         self
     }
 
-    /// A sweep that looks through these buckets only.
-    pub fn of_buckets(buckets: &[(NamespaceIndex, Vec<u8>)]) -> Self {
+    /// A sweep that looks through those of these names only that are buckets by this layout.
+    pub fn of_buckets(names: &[Vec<u8>], layout: &Layout) -> Self {
         let mut sweep = Self::over(None);
-        sweep.suspects =
-            buckets.iter().map(|(namespace, name)| Suspect::Bucket(BucketWalk::new(*namespace, name))).collect();
+        for name in names {
+            if let Physical::Bucket(namespace) = layout.read_physical(name) {
+                sweep.suspects.push(Suspect::Bucket(BucketWalk::new(namespace, name)));
+            }
+        }
         sweep
     }
 
@@ -177,8 +184,18 @@ impl Sweep {
 
     /// Writes the next batch of commands; how many replies they have, none at the end of the walk.
     pub fn next(&mut self, wire: &mut Vec<u8>) -> Option<usize> {
+        if !self.expired.is_empty() {
+            let expired = std::mem::take(&mut self.expired);
+            let calls = self.send_each(expired, wire);
+            let replies = calls.len() + 1;
+            self.sent = Sent::Expired(calls);
+            return Some(replies);
+        }
         if !self.removals.is_empty() || !self.last.is_empty() {
-            return Some(self.send_removals(wire));
+            let removals = if self.removals.is_empty() { &mut self.last } else { &mut self.removals };
+            let removals = std::mem::take(removals);
+            self.sent = Sent::Removals;
+            return Some(self.send_each(removals, wire).len() + 1);
         }
         if !self.suspects.is_empty() {
             let rest = self.suspects.len().saturating_sub(KEYS_AT_ONCE);
@@ -203,16 +220,12 @@ impl Sweep {
         Some(replies)
     }
 
-    fn send_removals(&mut self, wire: &mut Vec<u8>) -> usize {
-        let mut removals = std::mem::take(&mut self.removals);
-        if removals.is_empty() {
-            removals = std::mem::take(&mut self.last);
-        }
-        self.sent = Sent::Removals;
+    /// Writes what loads the script, and its calls.
+    fn send_each(&self, all: Vec<CompareAndSet>, wire: &mut Vec<u8>) -> Vec<Vec<CompareAndSet>> {
         CompareAndSet::send_load_each(wire);
-        let calls = in_calls(removals, REMOVALS_AT_ONCE, self.by_slot, CompareAndSet::slot);
+        let calls = in_calls(all, REMOVALS_AT_ONCE, self.by_slot, CompareAndSet::slot);
         calls.iter().for_each(|groups| CompareAndSet::send_each(groups, wire));
-        calls.len() + 1
+        calls
     }
 
     /// Takes the replies to the last batch, in RESP2; what was looked at and found by it.
@@ -226,7 +239,11 @@ impl Sweep {
             match (&sent, reply) {
                 // What was changed meanwhile stays, and is looked at again the next time round; what lies elsewhere too.
                 (Sent::Removals, Reply::Error(_)) => self.last.clear(),
-                (Sent::Removals, _) => {}
+                (Sent::Removals, _) | (Sent::Expired(_), Reply::Error(_)) => {}
+                (Sent::Expired(calls), left_alone) => {
+                    let call = index.checked_sub(1).and_then(|call| calls.get(call));
+                    call.iter().for_each(|call| look_again(call, left_alone, env));
+                }
                 // A bucket's name may hold another type, in this database or since it was noted.
                 (Sent::Suspects(_), Reply::Error(error)) if error.starts_with(b"WRONGTYPE") => {}
                 // Its slot has moved, or is moving: whoever walks there finds it.
@@ -330,7 +347,7 @@ impl Sweep {
             {
                 swept.expired += 1;
                 let found = Field { namespace, bucket: name, field, stored };
-                self.removals.push(found.removal(frame, Event::Expired, self.notices, env));
+                self.expired.push(found.removal(frame, Event::Expired, self.notices, env));
                 continue;
             }
             next_expiry = next_expiry.into_iter().chain(ends_at_ms).min();
@@ -342,7 +359,7 @@ impl Sweep {
         env.stats.namespace(namespace).count_swept(swept);
         self.swept += swept;
         if let Some(at) = next_expiry {
-            env.stats.sweep().expiring.note(namespace, name, at, env.now_ms);
+            env.stats.sweep().expiring.note(name, at, env.now_ms);
         }
         match (is_first, walk.is_over()) {
             (true, true) => env.stats.sweep().large_buckets.forget(name),
@@ -352,6 +369,19 @@ impl Sweep {
                 let size = is_first.then(|| Suspect::Size { namespace, name: name.to_vec() });
                 self.suspects.extend(size.into_iter().chain([Suspect::Bucket(walk)]));
             }
+        }
+    }
+}
+
+/// Has buckets be looked through once more of which the server has left a field alone: by its clock it has not expired yet, or it was
+/// written anew. It answers with their numbers in the call.
+fn look_again(call: &[CompareAndSet], left_alone: Reply<'_>, env: &Env<'_>) {
+    let Reply::Array(numbers) = left_alone else { return };
+    for number in numbers {
+        let Reply::Integer(number) = number else { continue };
+        let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+        if let Some(bucket) = index.and_then(|index| call.get(index)?.first_key()) {
+            env.stats.sweep().expiring.note(bucket, env.now_ms, env.now_ms);
         }
     }
 }
@@ -371,3 +401,6 @@ fn points_to(stored: Option<&[u8]>, nonce: u64) -> bool {
     let frame = stored.and_then(|stored| Frame::decode(stored).ok());
     frame.is_some_and(|frame| frame.body.points_to(nonce))
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use keyfold_core::layout::Layout;
+use keyfold_core::layout::{Layout, LayoutFile};
 use keyfold_proxy::{Config, start};
 use keyfold_testkit::{Binary, Server, Value, Wire, found};
 
-use super::stage::{Stage, address, call, commands, config_for, eventually, serve};
+use super::relay::{Ending, Relay};
+use super::stage::{
+    Stage, address, call, change_layout, commands, config_behind, config_for, eventually, serve, start_server,
+};
 
 /// A bucket of `user:0` to `user:999`, and what its name begins with.
 const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 1000 }\n";
@@ -72,6 +75,40 @@ fn what_expires_is_gone_within_seconds_though_nobody_walks() {
         assert_eq!(client.call(&[b"DBSIZE"]).unwrap(), b":1\r\n");
         let line = info(&mut client, "keyfold_sweep:");
         assert!(line.contains("expired=5000,orphans=0,noted=0,lag_ms=0,walk_ms=0"), "{line}");
+    }
+}
+
+/// By the next layout the namespace has another number.
+#[test]
+fn what_is_noted_under_a_layout_is_looked_through_under_the_next() {
+    let stage = stage_before(found().last().unwrap(), NEVER);
+    let (mut client, mut server) = (stage.connect(), stage.server.connect().unwrap());
+    client.call(&[b"SET", b"user:1", b"stays"]).unwrap();
+    set_expiring(&mut client, 0..1000, 3000);
+    let before = stage.proxy.layout();
+    let file =
+        LayoutFile::parse(&format!("[[namespace]]\nkeys = \"sess:{{id:int}}\"\nbucket = {{ span = 64 }}\n{LAYOUT}"));
+    let next = Layout::merge(Some(&before), &file.unwrap()).unwrap().layout;
+    change_layout(&stage.server, &before, &next);
+    eventually("the layout is adopted", || stage.proxy.layout().epoch() == next.epoch());
+    eventually("all that expired is gone", || fields(&mut server) == 1);
+    assert_eq!(client.call(&[b"GET", b"user:1"]).unwrap(), b"$5\r\nstays\r\n");
+}
+
+#[test]
+fn a_look_that_was_lost_is_made_again() {
+    for how in [Ending::Unheard, Ending::Unanswered] {
+        let server = start_server(&[]);
+        let relay = Relay::to(&server);
+        let mut config = config_behind(&relay, &server);
+        configure(&mut config, NEVER);
+        let proxy = serve(&server, config);
+        let (mut client, mut direct) = (Wire::connect(address(&proxy)).unwrap(), server.connect().unwrap());
+        client.call(&[b"SET", b"user:1", b"stays"]).unwrap();
+        relay.end_at("HSCAN", how);
+        set_expiring(&mut client, 0..1000, 100);
+        eventually("all that expired is gone", || fields(&mut direct) == 1);
+        assert!(relay.has_ended());
     }
 }
 
