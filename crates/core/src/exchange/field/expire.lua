@@ -12,7 +12,7 @@ elseif is_hash and value then
   -- From then on it would expire with the last of its fields, where all do.
   unsure = head == (coded and 206 or 67) and not to
 end
-changed = not unsure and value and not has_gone and (to or old)
+changed = not unsure and value and (to or old)
 if changed and conditions ~= '' then
   local function wants(condition) return string.find(conditions, condition, 1, true) end
   local new, before = struct.unpack('>I5', to), old and struct.unpack('>I5', old)

@@ -61,7 +61,7 @@ const SCRIPT: Script = Script {
          and not kept then\n",
         include_str!("texts.lua"),
         include_str!("alive.lua"),
-        "end\nif not unsure then\n",
+        "end\nif has_gone then\nanswer = 0\nelseif not unsure then\n",
         include_str!("expire.lua"),
         "end\n",
         "elseif name == 'TAKE' then\n",
@@ -87,11 +87,11 @@ const SCRIPT: Script = Script {
         include_str!("store.lua"),
         include_str!("return.lua"),
     ),
-    sha: b"9054c9202808f6253e827c6c0f541e66a850dde7",
+    sha: b"75d617620778d3969f06a52b77d2aaa5fc965e86",
 };
 
 /// How each call begins, behind the number of its arguments.
-pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n9054c9202808f6253e827c6c0f541e66a850dde7\r\n";
+pub(crate) const CALL: &[u8] = b"$7\r\nEVALSHA\r\n$40\r\n75d617620778d3969f06a52b77d2aaa5fc965e86\r\n";
 
 /// What a script answers where it has done nothing.
 const UNSURE: &[u8] = b"+?\r\n";
