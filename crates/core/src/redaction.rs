@@ -2,6 +2,7 @@
 //! SLOWLOG (`redactClientCommandArgument` in Redis 8.0 and Valkey 9.1).
 
 use crate::command::Command;
+use crate::resp::word::c_text;
 
 /// What stands in the place of a secret.
 pub(crate) const REDACTED: &[u8] = b"(redacted)";
@@ -35,7 +36,7 @@ pub(crate) fn shown_arguments<'a>(command: Option<&Command>, args: &[&'a [u8]]) 
         }),
         "acl|setuser" | "acl|getuser" | "acl|deluser" => hide(&mut shown, 2, args.len()),
         "config|set" => {
-            let secret = |at: &usize| SECRET_SETTINGS.iter().any(|name| args[*at].eq_ignore_ascii_case(name));
+            let secret = |at: &usize| SECRET_SETTINGS.iter().any(|name| c_text(args[*at]).eq_ignore_ascii_case(name));
             (2..args.len()).step_by(2).filter(secret).for_each(|at| hide(&mut shown, at + 1, 1));
         }
         _ => {}
@@ -47,11 +48,11 @@ fn hide(shown: &mut [&[u8]], from: usize, count: usize) {
     shown.iter_mut().skip(from).take(count).for_each(|arg| *arg = REDACTED);
 }
 
-/// Hides as many arguments behind each word as `secrets` says, which is given it in lower case.
+/// Hides as many arguments behind each word as `secrets` says, which is given it in lower case, as far as servers read it.
 fn hide_behind(shown: &mut [&[u8]], args: &[&[u8]], from: usize, secrets: impl Fn(&[u8]) -> usize) {
     let mut at = from;
     while let Some(arg) = args.get(at) {
-        let count = secrets(&arg.to_ascii_lowercase());
+        let count = secrets(&c_text(arg).to_ascii_lowercase());
         hide(shown, at + 1, count);
         at += 1 + count;
     }
@@ -75,6 +76,9 @@ mod tests {
             ("AUTH user secret", "AUTH (redacted) (redacted)"),
             ("HELLO 3 SETNAME x Auth user secret", "HELLO 3 SETNAME x Auth (redacted) (redacted)"),
             ("HELLO 3 AUTH user", "HELLO 3 AUTH (redacted)"),
+            ("HELLO 3 auth\0x user secret", "HELLO 3 auth\0x (redacted) (redacted)"),
+            ("MIGRATE h 1 k 0 1 AUTH\0 p", "MIGRATE h 1 k 0 1 AUTH\0 (redacted)"),
+            ("CONFIG SET requirepass\0 secret", "CONFIG SET requirepass\0 (redacted)"),
             ("MIGRATE h 1 k 0 1 AUTH p", "MIGRATE h 1 k 0 1 AUTH (redacted)"),
             ("MIGRATE h 1 k 0 1 AUTH2 u p KEYS", "MIGRATE h 1 k 0 1 AUTH2 (redacted) (redacted) KEYS"),
             ("acl setuser bob on >secret", "acl setuser (redacted) (redacted) (redacted)"),

@@ -35,6 +35,12 @@ impl Reloader {
         self.clients.wake_all();
     }
 
+    /// Gives the user `default` this password in place of its own.
+    pub fn replace_password(&self, password: &[u8]) {
+        self.config.users.replace_password(password);
+        self.clients.wake_all();
+    }
+
     /// How many clients there may be at one time. Those that are connected stay.
     pub fn set_max_clients(&self, max: usize) {
         self.room.set_max(descriptors::clients_within_limit(max));

@@ -9,7 +9,7 @@ use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
 use crate::config::log;
-use crate::config::serve::{LayoutSource, UsersSource};
+use crate::config::serve::{LayoutSource, UsersNow, UsersSource};
 use crate::flags::serve::ServeFlags;
 use crate::flags::{Cli, Command};
 use crate::moving::KeyCheck;
@@ -82,10 +82,16 @@ impl Reloading {
     /// Who may come in, and what is shown to whom.
     fn reload_access(&self) {
         if let Some(path) = self.users.path() {
-            match self.users.read() {
-                Ok(users) => {
+            let path = path.display();
+            match self.users.read_again() {
+                Ok(UsersNow::Unchanged) => tracing::info!("who may come in is as it was, as {path} is"),
+                Ok(UsersNow::Users(users)) => {
                     self.reloader.replace_users(&users);
-                    tracing::info!("read again who may come in, from {}", path.display());
+                    tracing::info!("read again who may come in, from {path}");
+                }
+                Ok(UsersNow::Password(password)) => {
+                    self.reloader.replace_password(&password);
+                    tracing::info!("read again who may come in, from {path}: the password is another");
                 }
                 Err(error) => tracing::error!("who may come in is as it was: {error:#}"),
             }

@@ -213,9 +213,9 @@ fn admin(flags: &AdminFlags, access: &AccessFlags) -> anyhow::Result<Option<Admi
 /// What says who may come in.
 pub(crate) enum UsersSource {
     /// `--users FILE`
-    Users(PathBuf),
+    Users(users_file::File),
     /// `--password-file FILE`, the one password of all.
-    Password(PathBuf),
+    Password(users_file::File),
     /// The environment's password, or nothing.
     Environment,
 }
@@ -223,8 +223,8 @@ pub(crate) enum UsersSource {
 impl UsersSource {
     fn of(flags: &AccessFlags) -> Self {
         match (&flags.users, &flags.password_file) {
-            (Some(path), _) => Self::Users(path.clone()),
-            (None, Some(path)) => Self::Password(path.clone()),
+            (Some(path), _) => Self::Users(users_file::File::at(path.clone())),
+            (None, Some(path)) => Self::Password(users_file::File::at(path.clone())),
             (None, None) => Self::Environment,
         }
     }
@@ -232,7 +232,7 @@ impl UsersSource {
     /// The file, where there is one: what may say something else by now.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            Self::Users(path) | Self::Password(path) => Some(path),
+            Self::Users(file) | Self::Password(file) => Some(file.path()),
             Self::Environment => None,
         }
     }
@@ -240,22 +240,73 @@ impl UsersSource {
     /// Who may come in, as it says now.
     pub(crate) fn read(&self) -> anyhow::Result<Users> {
         let password = match self {
-            Self::Users(path) => {
-                let text = read(path, "the users")?;
-                let users = Users::parse(&text).with_context(|| format!("{}", path.display()))?;
-                return Ok(users.kept_in(users_file::File(path.clone())));
+            Self::Users(file) => {
+                let text = read(file.path(), "the users")?;
+                let users = parse_users(file.path(), &text)?;
+                file.note(&text);
+                return Ok(users.kept_in(file.clone()));
             }
-            Self::Password(path) => first_line(&read(path, "the password")?).to_vec(),
+            Self::Password(file) => {
+                let text = read(file.path(), "the password")?;
+                file.note(&text);
+                first_line(&text).to_vec()
+            }
             Self::Environment => match env::var_os(PASSWORD_VARIABLE) {
                 Some(password) => password.into_encoded_bytes(),
                 None => return Ok(Users::open()),
             },
         };
-        if password.is_empty() {
-            bail!("the password is empty; write one, or leave out --password-file and {PASSWORD_VARIABLE}");
-        }
+        check_password(&password)?;
         Ok(Users::with_password(&password))
     }
+
+    /// What its file says by now.
+    pub(crate) fn read_again(&self) -> anyhow::Result<UsersNow> {
+        let now = match self {
+            Self::Environment => return Ok(UsersNow::Unchanged),
+            Self::Users(file) => {
+                let text = read(file.path(), "the users")?;
+                if file.is_known(&text) {
+                    return Ok(UsersNow::Unchanged);
+                }
+                let users = parse_users(file.path(), &text)?;
+                file.note(&text);
+                UsersNow::Users(users)
+            }
+            Self::Password(file) => {
+                let text = read(file.path(), "the password")?;
+                if file.is_known(&text) {
+                    return Ok(UsersNow::Unchanged);
+                }
+                let password = first_line(&text).to_vec();
+                check_password(&password)?;
+                file.note(&text);
+                UsersNow::Password(password)
+            }
+        };
+        Ok(now)
+    }
+}
+
+/// What a file of users, or of the password, says when it is read again.
+pub(crate) enum UsersNow {
+    /// The same as before.
+    Unchanged,
+    /// Other users.
+    Users(Users),
+    /// Another password of the user `default`.
+    Password(Vec<u8>),
+}
+
+fn parse_users(path: &Path, text: &[u8]) -> anyhow::Result<Users> {
+    Users::parse(text).with_context(|| format!("{}", path.display()))
+}
+
+fn check_password(password: &[u8]) -> anyhow::Result<()> {
+    if password.is_empty() {
+        bail!("the password is empty; write one, or leave out --password-file and {PASSWORD_VARIABLE}");
+    }
+    Ok(())
 }
 
 fn limits(flags: &LimitFlags) -> Limits {

@@ -4,23 +4,51 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use keyfold_core::access::UsersFile;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// What a file that only its owner may read is made with: it holds hashes of passwords.
 const PRIVATE: u32 = 0o600;
 
-/// `--users FILE`
-#[derive(Debug)]
-pub(crate) struct File(pub(crate) PathBuf);
+/// `--users FILE`, or `--password-file FILE`
+#[derive(Clone, Debug)]
+pub(crate) struct File {
+    path: PathBuf,
+    /// A digest of what it said when it was gone by, or written, last.
+    known: Arc<Mutex<Option<u128>>>,
+}
+
+impl File {
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self { path, known: Arc::default() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it says what it said when it was gone by last: then who may come in is as ACL commands have it since.
+    pub(crate) fn is_known(&self, text: &[u8]) -> bool {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) == Some(xxh3_128(text))
+    }
+
+    /// Notes that it is gone by what it says.
+    pub(crate) fn note(&self, text: &[u8]) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(xxh3_128(text));
+    }
+}
 
 impl UsersFile for File {
     fn read(&self) -> Result<Vec<u8>, String> {
-        fs::read(&self.0).map_err(|error| format!("can't read {}: {error}", self.0.display()))
+        fs::read(&self.path).map_err(|error| format!("can't read {}: {error}", self.path.display()))
     }
 
     fn write(&self, text: &[u8]) -> Result<(), String> {
-        replace(&self.0, text).map_err(|error| format!("can't write {}: {error}", self.0.display()))
+        replace(&self.path, text).map_err(|error| format!("can't write {}: {error}", self.path.display()))?;
+        self.note(text);
+        Ok(())
     }
 }
 
@@ -57,13 +85,14 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let link = dir.path().join("link.acl");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        let file = File(link.clone());
+        let file = File::at(link.clone());
         file.write(b"user b on").unwrap();
         assert_eq!(file.read().unwrap(), b"user b on");
+        assert!(file.is_known(b"user b on") && !file.is_known(b"user a on"));
         assert_eq!(fs::read(&path).unwrap(), b"user b on");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing is left beside it");
-        assert!(File(dir.path().join("none")).write(b"").unwrap_err().starts_with("can't write "));
+        assert!(File::at(dir.path().join("none")).write(b"").unwrap_err().starts_with("can't write "));
     }
 }

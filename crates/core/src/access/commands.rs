@@ -18,7 +18,7 @@ pub(super) struct Commands {
     /// Whether the last rule of all commands allowed them.
     begins_with_all: bool,
     /// The rules since, in order and in lower case; those that a later one makes void are left out.
-    rules: Vec<String>,
+    rules: Vec<Vec<u8>>,
 }
 
 impl Commands {
@@ -45,17 +45,18 @@ impl Commands {
     /// Notes a rule that has been applied, for [`describe`](Self::describe): `name` is what follows its sign. A rule of
     /// the same name, or of a subcommand of it, is void from now on (`ACLUpdateCommandRules`, acl.c of Redis 7.2).
     pub(super) fn note_rule(&mut self, name: &[u8], allowed: bool) {
-        let name = String::from_utf8_lossy(name).to_lowercase();
-        let is_void =
-            |rule: &String| rule[1..].strip_prefix(&name).is_some_and(|rest| rest.is_empty() || rest.starts_with('|'));
+        let name = name.to_ascii_lowercase();
+        let is_void = |rule: &[u8]| {
+            rule[1..].strip_prefix(name.as_slice()).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"|"))
+        };
         self.rules.retain(|rule| !is_void(rule));
-        self.rules.push(format!("{}{name}", if allowed { '+' } else { '-' }));
+        self.rules.push([if allowed { b"+" } else { b"-" }, name.as_slice()].concat());
     }
 
     /// The rules that lead here from no rule at all, as ACL LIST shows them.
-    pub(super) fn describe(&self) -> String {
-        let begin = if self.begins_with_all { "+@all" } else { "-@all" };
-        self.rules.iter().fold(begin.to_owned(), |text, rule| text + " " + rule)
+    pub(super) fn describe(&self) -> Vec<u8> {
+        let begin = if self.begins_with_all { b"+@all" } else { b"-@all" };
+        self.rules.iter().fold(begin.to_vec(), |text, rule| [&text, &b" "[..], rule].concat())
     }
 
     /// Whether it is every command, those that no table knows included.

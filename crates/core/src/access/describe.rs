@@ -10,13 +10,13 @@ use crate::server_info::ServerInfo;
 
 impl User {
     /// The line of ACL LIST, and of the users' file.
-    pub(crate) fn describe(&self, server: &ServerInfo) -> String {
-        let mut words = vec!["user".to_owned(), self.name().to_owned()];
-        words.extend(self.flags(server).into_iter().map(str::to_owned));
-        words.extend(self.passwords().map(|password| format!("#{password}")));
+    pub(crate) fn describe(&self, server: &ServerInfo) -> Vec<u8> {
+        let mut words = vec![b"user".to_vec(), self.name().as_bytes().to_vec()];
+        words.extend(self.flags(server).into_iter().map(|flag| flag.as_bytes().to_vec()));
+        words.extend(self.passwords().map(|password| format!("#{password}").into_bytes()));
         words.push(self.root().describe());
-        words.extend(self.more().iter().map(|selector| format!("({})", selector.describe())));
-        words.join(" ")
+        words.extend(self.more().iter().map(|selector| [b"(", selector.describe().as_slice(), b")"].concat()));
+        words.join(&b' ')
     }
 
     /// The answer to ACL GETUSER.
@@ -55,11 +55,11 @@ impl User {
 
 fn answer_selector(selector: &Selector, server: &ServerInfo, answer: &mut Answer<'_>) {
     answer.bulk(b"commands");
-    answer.bulk(selector.commands.describe().as_bytes());
+    answer.bulk(&selector.commands.describe());
     answer.bulk(b"keys");
-    answer.bulk(selector.describe_keys().as_bytes());
+    answer.bulk(&selector.describe_keys());
     answer.bulk(b"channels");
-    answer.bulk(selector.describe_channels().as_bytes());
+    answer.bulk(&selector.describe_channels());
     if has_databases(server) {
         answer.bulk(b"databases");
         answer.bulk(b"alldbs");

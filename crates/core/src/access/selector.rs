@@ -166,32 +166,35 @@ impl Selector {
     }
 
     /// The rules of keys, as ACL GETUSER shows them.
-    pub(super) fn describe_keys(&self) -> String {
+    pub(super) fn describe_keys(&self) -> Vec<u8> {
         let shown = |known: &KeyPattern| {
             let access = match (known.access.contains(KeyAccess::READ), known.access.contains(KeyAccess::WRITE)) {
-                (true, false) => "%R",
-                (false, true) => "%W",
-                _ => "",
+                (true, false) => &b"%R~"[..],
+                (false, true) => b"%W~",
+                _ => b"~",
             };
-            format!("{access}~{}", String::from_utf8_lossy(&known.pattern))
+            [access, &known.pattern].concat()
         };
-        if self.all_keys { "~*".to_owned() } else { self.key_patterns.iter().map(shown).collect::<Vec<_>>().join(" ") }
+        match self.all_keys {
+            true => b"~*".to_vec(),
+            false => self.key_patterns.iter().map(shown).collect::<Vec<_>>().join(&b' '),
+        }
     }
 
     /// The rules of channels, as ACL GETUSER shows them.
-    pub(super) fn describe_channels(&self) -> String {
-        let shown = |pattern: &Vec<u8>| format!("&{}", String::from_utf8_lossy(pattern));
+    pub(super) fn describe_channels(&self) -> Vec<u8> {
+        let shown = |pattern: &Vec<u8>| [b"&", pattern.as_slice()].concat();
         match self.all_channels {
-            true => "&*".to_owned(),
-            false => self.channel_patterns.iter().map(shown).collect::<Vec<_>>().join(" "),
+            true => b"&*".to_vec(),
+            false => self.channel_patterns.iter().map(shown).collect::<Vec<_>>().join(&b' '),
         }
     }
 
     /// All of its rules, as ACL LIST shows them.
-    pub(super) fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> Vec<u8> {
         let channels = self.describe_channels();
-        let reset = if self.all_channels { "" } else { "resetchannels" };
-        let parts = [self.describe_keys(), reset.to_owned(), channels, self.commands.describe()];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+        let reset = if self.all_channels { &b""[..] } else { b"resetchannels" };
+        let parts = [self.describe_keys(), reset.to_vec(), channels, self.commands.describe()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(&b' ')
     }
 }

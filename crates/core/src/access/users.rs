@@ -174,6 +174,17 @@ impl Users {
         deleted
     }
 
+    /// Gives the user `default` this password in place of all that it has, and leaves everything else as it is.
+    pub fn replace_password(&self, password: &[u8]) {
+        let _changing = self.changing.lock();
+        let mut users = (*self.now()).clone();
+        let mut user = users.get(DEFAULT).map_or_else(|| User::new(DEFAULT), |user| (**user).clone());
+        user.reset_passwords();
+        user.add_password(Digest::of(password));
+        users.insert(DEFAULT.to_owned(), Arc::new(user));
+        self.put(users);
+    }
+
     /// Puts other users in their place. Clients of a user who is among both go on by the new rules.
     pub fn replace_by(&self, other: &Self) {
         let _changing = self.changing.lock();
@@ -194,10 +205,10 @@ impl Users {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn save(&self, line: impl Fn(&User) -> String) -> Option<Result<(), String>> {
+    pub(crate) fn save(&self, line: impl Fn(&User) -> Vec<u8>) -> Option<Result<(), String>> {
         let file = self.file.as_ref()?;
-        let text: String = self.all().iter().map(|user| line(user) + "\n").collect();
-        Some(file.write(text.as_bytes()))
+        let text: Vec<u8> = self.all().iter().flat_map(|user| [line(user), b"\n".to_vec()].concat()).collect();
+        Some(file.write(&text))
     }
 
     /// Whether a user of this name was removed since that version, whoever is called so now.

@@ -2,6 +2,8 @@
 //!
 //! What only tells of commands (CAT, GENPASS, HELP) is the server's to answer.
 
+use std::sync::Arc;
+
 use crate::access::{Denied, SetUserError, User, Users};
 use crate::clients::line;
 use crate::command::{Command, table};
@@ -29,7 +31,9 @@ impl Session {
         };
         let is_another = users.was_removed_since(before.name(), before_version);
         self.user = users.find(before.name().as_bytes()).filter(|_| !is_another);
-        let may_stay = self.user.as_ref().is_some_and(|user| self.subscriptions.are_allowed(user));
+        // By rules that are the same as before it keeps what it has subscribed to as another user.
+        let may_stay =
+            self.user.as_ref().is_some_and(|user| Arc::ptr_eq(user, &before) || self.subscriptions.are_allowed(user));
         self.shut_out |= !may_stay;
     }
 
@@ -54,8 +58,10 @@ impl Session {
                 let all = users.all();
                 answer.array(all.len());
                 for user in &all {
-                    let shown = if subcommand == "users" { user.name().to_owned() } else { user.describe(env.server) };
-                    answer.bulk(shown.as_bytes());
+                    match subcommand {
+                        "users" => answer.bulk(user.name().as_bytes()),
+                        _ => answer.bulk(&user.describe(env.server)),
+                    }
                 }
             }
             "getuser" => match users.find(args[2]) {

@@ -289,7 +289,7 @@ impl Session {
             }
             _ => {
                 request.pass_on(io);
-                self.subscriptions.begin(command, request.args.len() - 1);
+                self.subscriptions.begin(command, &request.args[1..]);
                 Begun::Pushes
             }
         }
@@ -604,27 +604,31 @@ impl Session {
         sent(UnderWay::Probe(Box::new(probe)), 1, Hold::All)
     }
 
-    /// Why what was queued isn't allowed any more, as the rules for its user have changed since.
-    fn refuse_queued(&self, queue: &[Queued]) -> Option<String> {
+    /// Why what was queued isn't allowed any more, as the rules for its user have changed since; each command that isn't is noted.
+    fn refuse_queued(&self, env: &Env<'_>) -> Option<String> {
+        let queue = self.queue.as_ref().filter(|queue| !queue.spoilt && queue.users_version != self.users_version)?;
         let user = self.user.as_ref().filter(|user| !user.is_unrestricted())?;
-        queue.iter().find_map(|queued| {
+        let refuse = |queued: &Queued| {
             let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
-            match queued.command {
-                Some(command) => user.refuse(command, &args, &command.keys_in(&args)),
-                None => user.refuse_unknown(args[0]),
+            let Some(command) = queued.command else { return user.refuse_unknown(args[0]) };
+            let refused = user.refuse(command, &args, &command.keys_in(&args));
+            if refused.is_some() {
+                self.note_denied(command, &args, env);
             }
-        })
+            refused
+        };
+        let refused: Vec<String> = queue.commands.iter().filter_map(refuse).collect();
+        refused.into_iter().next()
     }
 
     fn begin_exec(&mut self, env: &mut Env<'_>, io: &mut Io<'_>) -> Begun {
         let protocol = self.protocol;
+        let refused = self.refuse_queued(env);
         let queue = self.queue.take().unwrap_or_default();
         if queue.spoilt {
             return unwatch(format!("-{SPOILT}\r\n").into_bytes(), io);
         }
-        if queue.users_version != self.users_version
-            && let Some(error) = self.refuse_queued(&queue.commands)
-        {
+        if let Some(error) = refused {
             self.watched = None;
             return unwatch(format!("-EXECABORT Transaction discarded because of: {error}\r\n").into_bytes(), io);
         }

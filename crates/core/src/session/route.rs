@@ -215,8 +215,13 @@ impl Session {
         if command.id != Id::Exec {
             return Route::error(error);
         }
-        let why = error.strip_prefix("ERR ").unwrap_or(&error);
-        let message = format!("EXECABORT Transaction discarded because of: {why}");
+        let message = match error.strip_prefix("EXECABORT ") {
+            Some(_) => error,
+            None => {
+                let why = error.strip_prefix("ERR ").unwrap_or(&error);
+                format!("EXECABORT Transaction discarded because of: {why}")
+            }
+        };
         Route::AbortExec { message, own: self.watched.is_some() }
     }
 

@@ -13,6 +13,9 @@ pub(crate) struct Subscriptions {
     patterns: BTreeSet<Vec<u8>>,
     shards: BTreeSet<Vec<u8>>,
     awaited: usize,
+    /// What was asked for since no confirmation was awaited; some of it may have been confirmed.
+    asked_channels: Vec<Vec<u8>>,
+    asked_patterns: Vec<Vec<u8>>,
     /// A sharded channel has left the node, with its slot.
     cut: bool,
 }
@@ -28,10 +31,11 @@ impl Subscriptions {
         !(self.channels.is_empty() && self.patterns.is_empty() && self.shards.is_empty())
     }
 
-    /// Whether a user may be subscribed to all of it.
+    /// Whether a user may be subscribed to all of it, and to what is under way.
     pub(crate) fn are_allowed(&self, user: &User) -> bool {
-        let channels = self.channels.iter().chain(&self.shards);
-        user.may_listen(channels.map(Vec::as_slice), self.patterns.iter().map(Vec::as_slice))
+        let channels = self.channels.iter().chain(&self.shards).chain(&self.asked_channels);
+        let patterns = self.patterns.iter().chain(&self.asked_patterns);
+        user.may_listen(channels.map(Vec::as_slice), patterns.map(Vec::as_slice))
     }
 
     /// Whether the server has ended a subscription by itself.
@@ -49,8 +53,14 @@ impl Subscriptions {
         self.awaited > 0
     }
 
-    /// SUBSCRIBE, UNSUBSCRIBE or one of their kin was sent: with so many channels.
-    pub(crate) fn begin(&mut self, command: Id, channels: usize) {
+    /// SUBSCRIBE, UNSUBSCRIBE or one of their kin was sent, with these names.
+    pub(crate) fn begin(&mut self, command: Id, names: &[&[u8]]) {
+        let asked = match command {
+            Id::Subscribe | Id::Ssubscribe => Some(&mut self.asked_channels),
+            Id::Psubscribe => Some(&mut self.asked_patterns),
+            _ => None,
+        };
+        asked.into_iter().for_each(|asked| asked.extend(names.iter().map(|name| name.to_vec())));
         let all = match command {
             Id::Unsubscribe => self.channels.len(),
             Id::Punsubscribe => self.patterns.len(),
@@ -58,7 +68,7 @@ impl Subscriptions {
             _ => 0,
         };
         // UNSUBSCRIBE without a channel is confirmed once for each, and once where there is none.
-        self.awaited += if channels == 0 { all.max(1) } else { channels };
+        self.awaited += if names.is_empty() { all.max(1) } else { names.len() };
     }
 
     /// Looks at a reply; true when it is a push or a confirmation.
@@ -67,6 +77,7 @@ impl Subscriptions {
             // SUBSCRIBE was refused; nothing else can be answered while confirmations are awaited.
             (Some(b'-'), _) if self.awaited > 0 => {
                 self.awaited = 0;
+                self.forget_asked();
                 true
             }
             (Some(b'>'), _) => {
@@ -103,25 +114,33 @@ impl Subscriptions {
             };
         }
         self.awaited = self.awaited.saturating_sub(1);
+        if self.awaited == 0 {
+            self.forget_asked();
+        }
         true
+    }
+
+    fn forget_asked(&mut self) {
+        (self.asked_channels, self.asked_patterns) = (Vec::new(), Vec::new());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Users;
 
     #[test]
     fn confirmations_are_counted_and_messages_pass() {
         let mut subscriptions = Subscriptions::default();
-        subscriptions.begin(Id::Subscribe, 2);
+        subscriptions.begin(Id::Subscribe, &[b"a", b"b"]);
         assert!(subscriptions.handle_push(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n", Protocol::Resp2));
         assert!(subscriptions.awaited());
         assert!(subscriptions.handle_push(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n", Protocol::Resp2));
         assert!(!subscriptions.awaited());
         assert!(subscriptions.handle_push(b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nx\r\n", Protocol::Resp2));
         assert!(!subscriptions.handle_push(b"*2\r\n$4\r\npong\r\n$0\r\n\r\n", Protocol::Resp2));
-        subscriptions.begin(Id::Unsubscribe, 0);
+        subscriptions.begin(Id::Unsubscribe, &[]);
         assert!(subscriptions.handle_push(b"*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n", Protocol::Resp2));
         assert!(subscriptions.active());
         assert!(subscriptions.handle_push(b"*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n", Protocol::Resp2));
@@ -129,9 +148,34 @@ mod tests {
     }
 
     #[test]
+    fn what_is_under_way_is_judged_as_what_was_confirmed() {
+        let user = |rules: &str| {
+            let users = Users::parse(format!("user s on nopass resetchannels {rules} +@all").as_bytes()).unwrap();
+            users.find(b"s").unwrap()
+        };
+        let (other, both, pattern) = (user("&other"), user("&other &secret"), user("&p*"));
+        let mut subscriptions = Subscriptions::default();
+        assert!(subscriptions.are_allowed(&other));
+        subscriptions.begin(Id::Subscribe, &[b"other", b"secret"]);
+        assert!(!subscriptions.are_allowed(&other) && subscriptions.are_allowed(&both));
+        assert!(subscriptions.handle_push(b"*3\r\n$9\r\nsubscribe\r\n$5\r\nother\r\n:1\r\n", Protocol::Resp2));
+        assert!(!subscriptions.are_allowed(&other), "one is still to be confirmed");
+        assert!(subscriptions.handle_push(b"*3\r\n$9\r\nsubscribe\r\n$6\r\nsecret\r\n:2\r\n", Protocol::Resp2));
+        assert!(!subscriptions.are_allowed(&other) && subscriptions.are_allowed(&both));
+        // Refused by the server it is nothing.
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.begin(Id::Ssubscribe, &[b"secret"]);
+        assert!(!subscriptions.are_allowed(&other));
+        assert!(subscriptions.handle_push(b"-MOVED 7 127.0.0.1:7001\r\n", Protocol::Resp2));
+        assert!(subscriptions.are_allowed(&other));
+        subscriptions.begin(Id::Psubscribe, &[b"p*"]);
+        assert!(!subscriptions.are_allowed(&other) && subscriptions.are_allowed(&pattern));
+    }
+
+    #[test]
     fn unsubscribing_from_nothing_is_confirmed_once() {
         let mut subscriptions = Subscriptions::default();
-        subscriptions.begin(Id::Unsubscribe, 0);
+        subscriptions.begin(Id::Unsubscribe, &[]);
         assert!(subscriptions.handle_push(b"*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n", Protocol::Resp2));
         assert!(!subscriptions.active());
     }
@@ -139,7 +183,7 @@ mod tests {
     #[test]
     fn a_refusal_ends_the_wait() {
         let mut subscriptions = Subscriptions::default();
-        subscriptions.begin(Id::Subscribe, 1);
+        subscriptions.begin(Id::Subscribe, &[b"a"]);
         assert!(subscriptions.handle_push(b"-NOPERM no\r\n", Protocol::Resp3));
         assert!(!subscriptions.active());
     }

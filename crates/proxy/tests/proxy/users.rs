@@ -155,10 +155,41 @@ fn what_was_queued_is_judged_by_the_rules_at_exec() {
         assert_eq!(call(&mut admin, &format!("ACL SETUSER bob {change}")), "+OK\r\n");
         let said = call(&mut bob, "EXEC");
         assert!(said.starts_with("-EXECABORT ") && said.contains("NOPERM"), "{said}");
+        let log = call(&mut admin, "ACL LOG 1");
+        let object = if change == "-set" { "set" } else { "secret" };
+        assert!(log.contains("\r\nmulti\r\n") && log.contains(&format!("\r\n{object}\r\n")), "{log}");
         assert_eq!(call(&mut admin, "EXISTS secret"), ":0\r\n");
         assert_eq!(call(&mut admin, "ACL SETUSER bob +set ~*"), "+OK\r\n");
     }
     assert_eq!(call(&mut bob, "SET secret x"), "+OK\r\n");
+}
+
+#[test]
+fn who_may_not_exec_is_told_so_once() {
+    let stage = stage();
+    let (mut admin, mut bob) = (stage.connect(), stage.connect());
+    assert_eq!(call(&mut admin, "ACL SETUSER bob on >pw ~* +@all -exec"), "+OK\r\n");
+    assert_eq!(call(&mut bob, "AUTH bob pw"), "+OK\r\n");
+    assert_eq!(call(&mut bob, "MULTI"), "+OK\r\n");
+    let said = call(&mut bob, "EXEC");
+    assert!(said.starts_with("-EXECABORT Transaction discarded because of: NOPERM "), "{said}");
+}
+
+#[test]
+fn another_users_change_closes_nobody() {
+    let stage = stage();
+    let (mut admin, mut listener) = (stage.connect(), stage.connect());
+    for rules in ["b on >pw &* +@all", "l on >pw resetchannels +@all"] {
+        assert_eq!(call(&mut admin, &format!("ACL SETUSER {rules}")), "+OK\r\n");
+    }
+    call(&mut listener, "HELLO 3 AUTH b pw");
+    call(&mut listener, "SUBSCRIBE w");
+    assert_eq!(call(&mut listener, "AUTH l pw"), "+OK\r\n");
+    assert_eq!(call(&mut admin, "ACL SETUSER other on"), "+OK\r\n");
+    // As a server has it: judged is who is changed.
+    assert_eq!(call(&mut listener, "PING"), "+PONG\r\n");
+    assert_eq!(call(&mut admin, "ACL SETUSER l -get"), "+OK\r\n");
+    assert!(listener.send(&[b"PING"]).is_err() || listener.is_closed().unwrap(), "it may not listen to w");
 }
 
 #[test]

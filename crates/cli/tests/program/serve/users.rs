@@ -67,6 +67,58 @@ fn the_password_is_read_again_on_sighup() {
     assert!(ask(&mut before, "ACL SAVE").contains("instance is not configured to use an ACL file."));
 }
 
+/// A certificate is renewed every few weeks, and SIGHUP sent for it.
+#[test]
+fn what_acl_commands_changed_outlives_a_sighup_where_the_file_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    for (option, text) in [("--password-file", "one\n"), ("--users", "user default on >one ~* &* +@all\n")] {
+        std::fs::write(&file, text).unwrap();
+        let (_server, mut keyfold) = serve(&file, option);
+        let mut client = log_in(&keyfold, "default", "one");
+        assert_eq!(ask(&mut client, "ACL SETUSER app on >pw ~app:* +get"), "+OK");
+        assert_eq!(ask(&mut client, "ACL SETUSER default -flushall"), "+OK");
+        keyfold.signal(Signal::HUP);
+        keyfold.log_until("who may come in is as it was");
+        let mut app = log_in(&keyfold, "app", "pw");
+        assert!(ask(&mut client, "FLUSHALL").starts_with("-NOPERM "), "{option}");
+
+        if option == "--password-file" {
+            std::fs::write(&file, "two\n").unwrap();
+            keyfold.signal(Signal::HUP);
+            keyfold.log_until("the password is another");
+            assert!(ask(&mut keyfold.connect(), "AUTH one").starts_with("-WRONGPASS "));
+            assert!(ask(&mut log_in(&keyfold, "default", "two"), "FLUSHALL").starts_with("-NOPERM "));
+            assert_eq!(ask(&mut app, "GET app:1"), "$-1");
+        } else {
+            // What was saved is no change from outside.
+            assert_eq!(ask(&mut client, "ACL SAVE"), "+OK");
+            assert_eq!(ask(&mut client, "ACL SETUSER later on >pw +ping"), "+OK");
+            keyfold.signal(Signal::HUP);
+            keyfold.log_until("who may come in is as it was");
+            assert_eq!(ask(&mut log_in(&keyfold, "later", "pw"), "PING"), "+PONG");
+        }
+    }
+}
+
+#[test]
+fn patterns_of_any_bytes_are_shown_saved_and_loaded_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("users.acl");
+    std::fs::write(&file, "user default on nopass ~* &* +@all\n").unwrap();
+    let (_server, keyfold) = serve(&file, "--users");
+    let mut client = keyfold.connect();
+    let set: [&[u8]; 8] = [b"ACL", b"SETUSER", b"bin", b"on", b">pw", b"~\xff*", b"&\xfe*", b"+@all"];
+    assert_eq!(client.call(&set).unwrap(), b"+OK\r\n");
+    let listed = client.call(&[b"ACL", b"LIST"]).unwrap();
+    assert!(listed.windows(3).any(|bytes| bytes == b"~\xff*"), "{}", listed.escape_ascii());
+    assert_eq!(ask(&mut client, "ACL SAVE"), "+OK");
+    assert_eq!(ask(&mut client, "ACL LOAD"), "+OK");
+    let mut bin = log_in(&keyfold, "bin", "pw");
+    assert_eq!(bin.call(&[b"SET", b"\xffa", b"v"]).unwrap(), b"+OK\r\n");
+    assert!(bin.call(&[b"SET", b"\xef\xbf\xbda", b"v"]).unwrap().starts_with(b"-NOPERM "));
+}
+
 #[test]
 fn acl_load_and_save_read_and_write_the_file() {
     let dir = tempfile::tempdir().unwrap();
