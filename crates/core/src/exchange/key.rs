@@ -464,6 +464,11 @@ impl Key {
         self.spots[0].place.as_ref().is_some_and(|place| place.physical.as_slice() != self.logical)
     }
 
+    /// Whether something was found of it in a field of a bucket.
+    pub(crate) fn is_in_a_field(&self) -> bool {
+        self.spots.iter().any(|spot| spot.bucket().is_some() && spot.frame().is_some())
+    }
+
     /// Whether each place where it may lie is in a bucket.
     pub(crate) fn is_in_buckets(&self) -> bool {
         self.spots.iter().all(|spot| spot.bucket().is_some())

@@ -251,6 +251,11 @@ impl Load {
         &self.keys
     }
 
+    /// Has whoever caches what can't be read be told at once that it is another.
+    pub(crate) fn note_all_read(&self, env: &Env<'_>) {
+        self.keys.iter().for_each(|key| env.note_read_until(&key.logical, Some(env.now_ms)));
+    }
+
     /// Sends the reads; how many replies they have.
     pub(crate) fn send(&mut self, wire: &mut Vec<u8>) -> u32 {
         let mut commands = Commands::default();

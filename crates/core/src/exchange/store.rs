@@ -143,10 +143,15 @@ pub(crate) fn plan_writes(
 }
 
 /// Adds what is published of folded keys: before all else of a key that what it held had expired, and last that what it was
-/// given has. Of a plain key the server tells itself.
+/// given has. Of a plain key the server tells itself, unless it is one that was still in a bucket, and goes from there.
 fn publish(writes: &mut CompareAndSet, by_name: &transfer::ByName<'_>, space: &Space, notices: Notices) {
     let mut begun = BTreeSet::new();
-    let folded = |logical: &[u8]| by_name.get(logical).filter(|key| key.is_told_by_keyfold());
+    let gone: BTreeSet<&[u8]> =
+        space.changes().filter(|(_, held)| matches!(held, Held::Nothing)).map(|(logical, _)| logical).collect();
+    let folded = |logical: &[u8]| {
+        let is_told = |key: &&&Key| key.is_told_by_keyfold() || gone.contains(logical) && key.is_in_a_field();
+        by_name.get(logical).filter(is_told)
+    };
     for (logical, event) in space.events() {
         let Some(key) = folded(logical) else { continue };
         if begun.insert(logical) && key.field_expires_at_ms().is_some_and(|at| at < space.now_ms()) {

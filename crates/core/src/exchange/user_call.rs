@@ -200,8 +200,7 @@ impl UserCall {
                 Loading::More(replies) => Step::More(replies),
                 Loading::Ready => done(io, answer),
                 Loading::Failed(_) => {
-                    // Of what can't be read its reader is told at once.
-                    load.keys().iter().for_each(|key| env.note_read_until(&key.logical, Some(env.now_ms)));
+                    load.note_all_read(env);
                     done(io, answer)
                 }
             },

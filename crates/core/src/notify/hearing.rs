@@ -29,7 +29,7 @@ enum Told<'m> {
 
 /// Says what a client is to hear of a message, by the layout in use.
 pub(crate) fn hear(raw: &[u8], layout: &Layout) -> Heard {
-    if layout.is_empty() { Heard::AsItCame } else { read(raw, layout).unwrap_or(Heard::AsItCame) }
+    read(raw, layout).unwrap_or(Heard::AsItCame)
 }
 
 /// None where it is no event of a key.
@@ -175,5 +175,19 @@ keys = "session:{id:uuid}"
         assert_eq!(told(&[b"message", b"__keyevent@0__:set", &short]), None);
         assert_eq!(told(&[b"pmessage", b"__keyspace@0__:~*", &on_channel, b"expired"]), None);
         assert_eq!(told(&[b"message", &on_channel, b"expired"]), None);
+    }
+
+    #[test]
+    fn names_of_keyfolds_own_are_nobodys_without_a_layout_too() {
+        for name in [&b"~wYPm|42d3t3"[..], b"~tnrO:0", b"keyfold:{home}:change"] {
+            for parts in [
+                [&b"message"[..], b"__keyevent@0__:del", name],
+                [b"message", &[b"__keyspace@0__:", name].concat(), b"del"],
+            ] {
+                assert_eq!(hear(&message('*', &parts), &Layout::default()), Heard::Nothing, "{}", name.escape_ascii());
+            }
+        }
+        let plain = message('*', &[b"message", b"__keyevent@0__:del", b"user:1"]);
+        assert_eq!(hear(&plain, &Layout::default()), Heard::AsItCame);
     }
 }

@@ -311,6 +311,7 @@ impl Session {
         }
         if place.kind.collection().is_some()
             && !env.is_read
+            && self.may_leave_header(command)
             && let Some(nonce) = env.stats.in_parts().nonce(args[1])
             && let Some(begun) = self.begin_in_parts(run, place, nonce, args, env, io)
         {
@@ -363,6 +364,12 @@ impl Session {
         Some(sent(UnderWay::PartsAttempt(Box::new(attempt)), 1, Hold::SameKeys))
     }
 
+    /// Whether parts may be reached without their header having been seen, which says when they expire: who caches what is read is
+    /// told at that time.
+    fn may_leave_header(&self, command: FoldedCommand) -> bool {
+        command.writes || !self.reads_for_cache()
+    }
+
     /// Whether a request is one that may be joined to this call on the same key.
     pub(crate) fn may_follow(&self, call: SharedCall, plan: &Plan, args: &[&[u8]], env: &Env<'_>) -> bool {
         let Route::One { command, place } = &plan.route else { return false };
@@ -371,7 +378,8 @@ impl Session {
             && match call {
                 SharedCall::Fields => field_call(*command, place, args, env).is_some(),
                 SharedCall::Parts { .. } => {
-                    place.kind.collection().is_some_and(|kind| PartsCall::may_follow(args, kind))
+                    let is_call = place.kind.collection().is_some_and(|kind| PartsCall::may_follow(args, kind));
+                    is_call && self.may_leave_header(*command)
                 }
             }
     }
@@ -651,7 +659,10 @@ impl Session {
             Err(message) => Err(format!("EXECABORT Transaction discarded because of: {message}")),
         };
         match begun {
-            Ok((transaction, replies)) => sent(UnderWay::Transaction(Box::new(transaction)), replies, Hold::All),
+            Ok((transaction, replies)) => {
+                let transaction = transaction.for_cache(self.reads_for_cache());
+                sent(UnderWay::Transaction(Box::new(transaction)), replies, Hold::All)
+            }
             Err(message) => unwatch(format!("-{message}\r\n").into_bytes(), io),
         }
     }

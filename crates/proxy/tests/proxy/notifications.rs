@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use keyfold_proxy::Handle;
 use keyfold_testkit::{Server, Value, Wire};
 
-use crate::stage::{ALL_WAYS, address, call, eventually, proxy_before, start_server};
+use crate::stage::{ALL_WAYS, address, call, change_layout, eventually, proxy_before, start_server};
 
 const FENCE: &str = "fence";
 
@@ -102,6 +102,39 @@ fn names_are_the_clients_whatever_lies_where() {
                 all.iter().filter(|heard| heard.contains(key) && !heard.contains('~')).cloned().collect();
             assert_eq!(of_key, expected, "{all:?}");
         }
+    }
+}
+
+/// What isn't moved yet lies in buckets, of which the server tells nobody.
+#[test]
+fn what_goes_while_keys_are_moved_back_is_told() {
+    let server = start_server(&[]);
+    let proxy = proxy_before(&server, ALL_WAYS);
+    let mut wire = Wire::connect(address(&proxy)).unwrap();
+    assert_eq!(call(&mut wire, "CONFIG SET notify-keyspace-events EA"), "+OK\r\n");
+    for id in 1..8 {
+        call(&mut wire, &format!("SET user:{id} v"));
+    }
+    let before = proxy.layout();
+    let next = before.plan_unfold(&before.iter().map(|(index, _)| index).collect::<Vec<_>>()).unwrap().layout;
+    change_layout(&server, &before, &next);
+    eventually("the layout is adopted", || proxy.layout().epoch() == next.epoch());
+    let mut ear = Ear::at(address(&proxy), 3);
+    for (commands, expected) in [
+        (&["DEL user:1"][..], &["del user:1"][..]),
+        (&["UNLINK user:2"], &["del user:2"]),
+        (&["GETDEL user:3"], &["del user:3"]),
+        (&["PEXPIRE user:4 -1"], &["del user:4"]),
+        (&["MULTI", "DEL user:5", "EXEC"], &["del user:5"]),
+        // In its new place it is the server's to tell.
+        (&["SET user:6 w", "DEL user:6"], &["set user:6", "del user:6"]),
+        (&["DEL user:99"], &[]),
+    ] {
+        for command in commands {
+            let answer = call(&mut wire, command);
+            assert!(!answer.starts_with('-'), "{command}: {answer}");
+        }
+        assert_eq!(ear.events(), expected, "{commands:?}");
     }
 }
 

@@ -92,6 +92,8 @@ pub(crate) struct Transaction {
     span: Option<TimeSpan>,
     /// The key that expires where the span ends.
     guard_key: Option<Vec<u8>>,
+    /// Somebody caches what it reads.
+    for_cache: bool,
 }
 
 #[derive(Debug)]
@@ -121,6 +123,11 @@ enum Phase {
     /// It was carried out, and what scripts wrote is encoded.
     Recoding {
         recode: Box<Recode>,
+        answer: Vec<u8>,
+    },
+    /// It is looked when what scripts have read expires.
+    Noting {
+        load: Box<Load>,
         answer: Vec<u8>,
     },
     Unwatching,
@@ -185,7 +192,13 @@ impl Transaction {
             attempts: 0,
             span: None,
             guard_key: None,
+            for_cache: false,
         }
+    }
+
+    /// The same for a client that caches what it reads, and is told when that expires.
+    pub(crate) fn for_cache(self, for_cache: bool) -> Self {
+        Self { for_cache, ..self }
     }
 
     /// The same, of a queue whose functions are found.
@@ -320,8 +333,20 @@ impl Transaction {
             Phase::Recoding { recode, answer } => match recode.handle_reply(reply, env, io.wire) {
                 Recoded::Wait => Step::Wait,
                 Recoded::More(replies) => Step::More(replies),
-                Recoded::Done => done(io, answer),
+                Recoded::Done => {
+                    let answer = mem::take(answer);
+                    self.note_expiries(answer, env, io)
+                }
                 Recoded::Unexpected => Step::Unexpected,
+            },
+            Phase::Noting { load, answer } => match load.handle_reply(reply, env, io.wire) {
+                Loading::Wait => Step::Wait,
+                Loading::More(replies) => Step::More(replies),
+                Loading::Ready => done(io, answer),
+                Loading::Failed(_) => {
+                    load.note_all_read(env);
+                    done(io, answer)
+                }
             },
             Phase::Unwatching if reply != b"+OK\r\n" => Step::Unexpected,
             // The answer was written when it was known; this is UNWATCH's reply.
@@ -431,9 +456,24 @@ impl Transaction {
         }
         let written: Vec<Vec<u8>> = scripted::script_keys(&self.queue).collect();
         let Some((recode, replies)) = Recode::start(written.iter().map(Vec::as_slice), env, io.wire) else {
-            return done(io, &answer);
+            return self.note_expiries(answer, env, io);
         };
         self.phase = Phase::Recoding { recode: Box::new(recode), answer };
+        Step::More(replies)
+    }
+
+    /// Looks when what scripts may have read expires, where that is to be known, before it is answered. Of what commands read
+    /// that is known since it was loaded.
+    fn note_expiries(&mut self, answer: Vec<u8>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        let keys: BTreeSet<Vec<u8>> = scripted::script_keys(&self.queue).filter(|_| self.for_cache).collect();
+        let located = keys.iter().map(|key| (key.as_slice(), env.layout.locate(key)));
+        let folded = located.filter(|(_, located)| located.namespace().is_some());
+        let mut load = Load::located(env, folded).apart().sparing();
+        if load.keys().is_empty() {
+            return done(io, &answer);
+        }
+        let replies = load.send(io.wire);
+        self.phase = Phase::Noting { load: Box::new(load), answer };
         Step::More(replies)
     }
 }

@@ -216,6 +216,8 @@ fn what_expires_in_a_bucket_is_told_at_that_time() {
         "EVAL_RO return(redis.call('EXISTS',unpack(KEYS))) 2 user:2 user:1",
         // An answer of 0: nothing was written.
         "EVAL return(redis.call('EXISTS',KEYS[1])-1) 1 user:1",
+        "MULTI|GET user:1|EXEC",
+        "MULTI|EVAL_RO return(redis.call('GET',KEYS[1])) 1 user:1|EXEC",
     ];
     // Clocks differ by some milliseconds.
     let is_over = |wire: &mut Wire| {
@@ -229,7 +231,9 @@ fn what_expires_in_a_bucket_is_told_at_that_time() {
             'set: loop {
                 call(&mut writer, &format!("SET user:1 {value} PX 300"));
                 loop {
-                    me.ask(read);
+                    for command in read.split('|') {
+                        me.ask(command);
+                    }
                     if is_over(&mut writer) {
                         continue 'set;
                     }
@@ -237,6 +241,55 @@ fn what_expires_in_a_bucket_is_told_at_that_time() {
                     if is_over(&mut writer) {
                         break 'set;
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Its header says when it expires, and members can be read without.
+#[test]
+fn what_expires_in_parts_is_told_at_that_time() {
+    const TAGS: &str = "[[namespace]]\nkeys = \"tags:{id:int}\"\ntype = \"set\"\nbucket = { span = 16 }\n";
+    let server = start_server(&[]);
+    let serve = || {
+        let mut config = config_for(&server);
+        config.layout = Layout::parse_file(TAGS).unwrap().into();
+        // Nobody sweeps: what has expired stays where it is.
+        config.sweep.fields_per_second = 0;
+        serve(&server, config)
+    };
+    let (proxy, elsewhere) = (serve(), serve());
+    let mut writer = connect(&elsewhere);
+    let mut me = Told::new(&proxy, "");
+    let members: Vec<String> = (0..300).map(|number| format!("member{number}")).collect();
+    let is_over = |wire: &mut Wire| {
+        let left = call(wire, "PTTL tags:1");
+        left.trim().strip_prefix(':').unwrap().parse::<i64>().unwrap() < 50
+    };
+    let reads = [
+        "SISMEMBER tags:1 member7",
+        "SMISMEMBER tags:1 member7 x",
+        "SMEMBERS tags:1",
+        "SSCAN tags:1 0",
+        "SCARD tags:1",
+    ];
+    for read in reads {
+        'set: loop {
+            call(&mut writer, "DEL tags:1");
+            call(&mut writer, &format!("SADD tags:1 {}", members.join(" ")));
+            // From now on its proxy knows where its parts are.
+            me.ask("SISMEMBER tags:1 member1");
+            me.ask("SISMEMBER tags:1 member2");
+            call(&mut writer, "PEXPIRE tags:1 500");
+            loop {
+                me.ask(read);
+                if is_over(&mut writer) {
+                    continue 'set;
+                }
+                me.hear("tags:1", read);
+                if is_over(&mut writer) {
+                    break 'set;
                 }
             }
         }
