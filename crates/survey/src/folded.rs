@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use keyfold_core::layout::{Layout, Namespace, Physical};
+use keyfold_core::placement::name::PartName;
 
 use crate::observation::{Content, Encoding, Kind, Observation};
 
@@ -37,6 +38,8 @@ pub struct Held {
     pub tables: u64,
     /// Values that are too long for their buckets.
     pub spills: u64,
+    /// Logical keys that lie in parts, each of which has one name that says whose the parts are.
+    pub in_parts: u64,
 }
 
 impl FoldedTally {
@@ -47,15 +50,18 @@ impl FoldedTally {
 
     /// Counts a physical key that takes so many bytes; whether it is one that the layout writes.
     pub(crate) fn take(&mut self, observation: &Observation, bytes: u64) -> bool {
-        let is_bucket = observation.kind == Kind::Hash;
-        let (namespace, keys, is_spill) = match self.layout.read_physical(&observation.key) {
-            Physical::Bucket(namespace) if is_bucket => match observation.content {
-                Content::Elements(fields) => (namespace, fields, false),
-                Content::String(_) | Content::Unknown => (namespace, 0, false),
+        let physical = self.layout.read_physical(&observation.key);
+        let is_hash = observation.kind == Kind::Hash;
+        let is_bucket = is_hash && matches!(physical, Physical::Bucket(_));
+        let is_spill = matches!(physical, Physical::Spill { .. });
+        let says_whose_parts = matches!(physical, Physical::Part { name: PartName::Owner, .. });
+        let (namespace, keys) = match physical {
+            Physical::Bucket(namespace) if is_hash => match observation.content {
+                Content::Elements(fields) => (namespace, fields),
+                Content::String(_) | Content::Unknown => (namespace, 0),
             },
-            Physical::Zipped { namespace, .. } => (namespace, 1, false),
-            Physical::Spill { namespace, .. } => (namespace, 0, true),
-            Physical::Part { namespace, .. } => (namespace, 0, false),
+            Physical::Zipped { namespace, .. } => (namespace, 1),
+            Physical::Spill { namespace, .. } | Physical::Part { namespace, .. } => (namespace, 0),
             Physical::Bucket(_) | Physical::Plain | Physical::Administration | Physical::Unknown => return false,
         };
         let held = self.namespaces.entry(namespace.0).or_default();
@@ -68,6 +74,7 @@ impl FoldedTally {
         held.buckets += u64::from(is_bucket);
         held.tables += u64::from(is_bucket && observation.encoding == Encoding::Hashtable);
         held.spills += u64::from(is_spill);
+        held.in_parts += u64::from(says_whose_parts);
         true
     }
 

@@ -59,6 +59,10 @@ fn gather_by(
         wants: Wants { packed: true, ..Wants::default() },
         forgetful: true,
         listpack_limits: (None, None),
+        // What lies plain is of interest where it is of these; what is folded may be so by another layout.
+        reads: &|name, folded| {
+            folded.is_some() || wanted.locate(name).namespace().is_some_and(|index| namespaces.contains(&index))
+        },
         stopped: &|| interrupt.wanted() || enough.get(),
     };
     let mut all: SamplesOfEach = namespaces.iter().map(|index| (*index, Samples::default())).collect();

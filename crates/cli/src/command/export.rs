@@ -74,6 +74,7 @@ fn write_all(
         wants: Wants { payloads: Payloads::All, ..Wants::default() },
         forgetful: config.flags.allow_repeats,
         listpack_limits: (None, None),
+        reads: &|_, _| true,
         stopped: &|| interrupt.wanted(),
     };
     let mut pace = Pace::new(config.flags.pace.max_ops);
@@ -92,7 +93,7 @@ fn write_all(
         match sight {
             Sight::Record(record, _) => write(record, written)?,
             Sight::Finding(finding) => written.findings.add(finding),
-            Sight::Bucket(..) | Sight::Expired(_) => {}
+            Sight::Bucket(..) | Sight::Expired(_) | Sight::Drawn { .. } => {}
         }
         Ok(())
     })?;

@@ -1,6 +1,6 @@
 //! What stands against a move, and what should be known before it.
 
-use keyfold_core::layout::Layout;
+use keyfold_core::layout::{Layout, Namespace};
 use keyfold_report::number::{plural, size};
 use keyfold_server::{Nodes, Server, listpack};
 
@@ -33,7 +33,15 @@ pub(crate) struct Limits<'a> {
 
 /// Looks at each server's role, its user's rights, settings, memory and clients, and at what stands against a move of a
 /// cluster's keys.
-pub(crate) fn check(nodes: &mut Nodes, layout: &Layout, survey: &Survey, limits: Limits<'_>) -> anyhow::Result<Checks> {
+///
+/// `now` is the layout in force.
+pub(crate) fn check(
+    nodes: &mut Nodes,
+    now: Option<&Layout>,
+    layout: &Layout,
+    survey: &Survey,
+    limits: Limits<'_>,
+) -> anyhow::Result<Checks> {
     let mut checks = Checks::default();
     let folds = layout.moving().any(|namespace| !namespace.placement.is_plain());
     let is_cluster = nodes.are_cluster();
@@ -82,10 +90,12 @@ pub(crate) fn check(nodes: &mut Nodes, layout: &Layout, survey: &Survey, limits:
     for (index, family) in &survey.families {
         checks.warnings.extend(gain::warning(&layout.namespaces()[*index], family));
         checks.warnings.extend(gain::of_large(&layout.namespaces()[*index], family));
-        checks.obstacles.extend(family.hashes.obstacles());
-        checks.warnings.extend(family.hashes.warning());
+        let template = &layout.namespaces()[*index].keys;
+        let in_force = now.and_then(|now| Some(now.namespace(now.find(template)?)));
+        let moves_already = in_force.is_some_and(Namespace::is_moving);
+        checks.obstacles.extend(family.hashes.obstacles(moves_already));
+        checks.warnings.extend(family.hashes.warning(moves_already));
         if family.other_keys > 0 {
-            let template = &layout.namespaces()[*index].keys;
             let examples: Vec<String> = family
                 .others
                 .iter()

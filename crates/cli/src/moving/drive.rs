@@ -239,6 +239,7 @@ impl Driver<'_> {
             walked.led_elsewhere += moved.led_elsewhere;
             walked.left.extend(moved.left.iter().cloned());
             walked.left_count += moved.left_count;
+            walked.without_key += moved.without_key;
             self.done.expired += moved.expired;
             result?;
         }

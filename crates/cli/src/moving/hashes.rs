@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use keyfold_core::layout::{Layout, NamespaceIndex};
-use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::Reply;
 use keyfold_report::number::plural;
 use keyfold_server::reply::read_if;
@@ -46,20 +45,33 @@ pub(crate) struct Hashes {
     others: Counted,
     expiring: Counted,
     expiring_fields: Counted,
-    /// Of the sample only.
+    /// Fields of those that were read, which are a sample.
+    read: u64,
+    /// Of these the places of no key.
     no_keys: Counted,
 }
 
+/// More than one field in so many that is the place of no key means that the hashes are packed otherwise.
+const STRAYS: u64 = 10;
+
 impl Hashes {
-    /// Notes a field that is the place of no key, where the bucket is a handmade one.
-    pub(super) fn note_no_key(&mut self, packing: Option<Packing>, hash: &[u8], field: &[u8]) {
-        if packing.is_some() {
-            self.no_keys.note(|| format!("\"{}\" of \"{}\"", field.escape_ascii(), hash.escape_ascii()));
-        }
+    /// Notes that so many fields of a handmade hash were read.
+    pub(super) fn note_read(&mut self, fields: usize) {
+        self.read += fields as u64;
     }
 
-    /// What must be mended before keys are moved.
-    pub(super) fn obstacles(&self) -> impl Iterator<Item = String> {
+    /// Notes one of them that is the place of no key.
+    pub(super) fn note_no_key(&mut self, hash: &[u8], field: &[u8]) {
+        self.no_keys.note(|| format!("\"{}\" of \"{}\"", field.escape_ascii(), hash.escape_ascii()));
+    }
+
+    /// Where keys are moved out of them already, these are most of what is left.
+    fn are_packed_otherwise(&self, moves_already: bool) -> bool {
+        !moves_already && self.no_keys.count.saturating_mul(STRAYS) > self.read
+    }
+
+    /// What must be mended before keys are moved, or go on being moved.
+    pub(super) fn obstacles(&self, moves_already: bool) -> impl Iterator<Item = String> {
         let others = self.others.said("key").map(|keys| {
             format!(
                 "{keys}: called as the hashes are that keys are moved out of, and of another type; rename them first"
@@ -76,12 +88,20 @@ impl Hashes {
                 "{hashes}: with fields that have a TTL of their own, which would be lost. Take it off (HPERSIST) first"
             )
         });
-        others.into_iter().chain(expiring).chain(fields)
+        let strays = self.no_keys.said("field").filter(|_| self.are_packed_otherwise(moves_already)).map(|strays| {
+            format!(
+                "of {} read: {strays}, the place of no key by this packing, so that clients of keyfold would see none of \
+                 them. Say with --keys and --field how the hashes are packed: what ids are divided by, and which part \
+                 of the id the field is (docs/sources.md)",
+                plural(self.read, "field")
+            )
+        });
+        others.into_iter().chain(expiring).chain(fields).chain(strays)
     }
 
     /// What stays where it is.
-    pub(super) fn warning(&self) -> Option<String> {
-        let fields = self.no_keys.said("field")?;
+    pub(super) fn warning(&self, moves_already: bool) -> Option<String> {
+        let fields = self.no_keys.said("field").filter(|_| !self.are_packed_otherwise(moves_already))?;
         Some(format!("{fields}, in the sample of hashes that was read: the place of no key; they stay, and are listed"))
     }
 }

@@ -62,6 +62,9 @@ pub(super) struct Sample<'m> {
     /// Sampled sets and hashes of which only some members were read.
     large: Large,
     sampled_keys: u64,
+    /// Fields beside them in sampled buckets that no key has.
+    sampled_others: u64,
+    /// Fields of buckets of which no values were read count as keys.
     all_keys: u64,
     all_buckets: u64,
 }
@@ -70,7 +73,16 @@ impl<'m> Sample<'m> {
     /// On a server that takes memory so now, and so once it has the settings that the layout needs.
     pub(super) fn new(now: &'m Model, then: &'m Model, layout: &'m Layout) -> Self {
         let (before, after) = (Keyspace::new(now), Placed::new(then, layout));
-        Self { before, after, then, large: Large::default(), sampled_keys: 0, all_keys: 0, all_buckets: 0 }
+        Self {
+            before,
+            after,
+            then,
+            large: Large::default(),
+            sampled_keys: 0,
+            sampled_others: 0,
+            all_keys: 0,
+            all_buckets: 0,
+        }
     }
 
     /// Counts a key of its own.
@@ -82,6 +94,11 @@ impl<'m> Sample<'m> {
     pub(super) fn count_bucket(&mut self, fields: u64) {
         self.all_buckets += 1;
         self.all_keys += fields;
+    }
+
+    /// Notes a field of a sampled bucket that no key has: it stays.
+    pub(super) fn note_no_key(&mut self) {
+        self.sampled_others += 1;
     }
 
     /// Weighs an old bucket that was sampled, by itself.
@@ -153,7 +170,9 @@ impl<'m> Sample<'m> {
     /// What the sample comes to, for all keys.
     pub(super) fn weighed(&self) -> Weighed {
         let after = self.after.keyspace();
-        let scale = if self.sampled_keys == 0 { 0.0 } else { self.all_keys as f64 / self.sampled_keys as f64 };
+        // Those of the other buckets are like those of the sampled.
+        let (all, sampled) = (self.all_keys + self.sampled_others, self.sampled_keys + self.sampled_others);
+        let scale = if self.sampled_keys == 0 { 0.0 } else { all as f64 / sampled as f64 };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts of keys, positive")]
         let scaled = |count: u64| (count as f64 * scale).round() as u64;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of keys, positive")]

@@ -5,9 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use keyfold_core::collection::parts::Header;
 use keyfold_core::collection::{Collection, CollectionKind, MOST_MEMBERS};
-use keyfold_core::exchange::{PARTS_SCRIPT, draw_from_parts_command};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place};
 use keyfold_core::memory::{BucketCost, Model, ValueShape};
@@ -26,6 +24,7 @@ use super::overhead::first_uses_bytes;
 use super::sample::{SOME_TIME_MS, Sample, Weighed};
 use super::{Family, hashes};
 use crate::records::digest;
+use crate::records::in_parts::InParts;
 use crate::records::inquiry::Fields;
 use crate::scan::{Database, Round};
 
@@ -43,8 +42,6 @@ const CODED_UP_TO_BYTES: u64 = 64 << 10;
 const READ_WHOLE: u64 = 4096;
 /// Of these so many members are read.
 const READ_OF_LARGE: u64 = 500;
-/// And of those in parts, by a script.
-const DRAWN_FROM_PARTS: u64 = 200;
 
 /// What a survey found.
 #[derive(Debug)]
@@ -395,12 +392,12 @@ impl<'m> Look<'_, 'm> {
         }
         let all = self.read(&sampled)?;
         for ((namespace, name), fields) in sampled.iter().zip(&all).filter(|(_, fields)| !fields.is_empty()) {
-            self.weigh_bucket(*namespace, name, fields);
-            self.count_bucket(*namespace, fields.len() as u64);
+            let without_key = self.weigh_bucket(*namespace, name, fields);
+            self.count_bucket(*namespace, fields.len() as u64 - without_key);
         }
         let own = sampled.iter().zip(&all).filter(|((_, name), _)| self.layout.packing_in(name).is_none());
         let in_parts = own.flat_map(|((namespace, name), fields)| {
-            let parts = fields.iter().filter_map(|(field, stored)| Some((field, parts_of(stored)?)));
+            let parts = fields.iter().filter_map(|(field, stored)| Some((field, InParts::of(stored)?)));
             parts.map(|(field, parts)| (*namespace, name.as_slice(), field.as_slice(), parts))
         });
         self.weigh_parts(&in_parts.collect::<Vec<_>>())
@@ -423,20 +420,15 @@ impl<'m> Look<'_, 'm> {
             return Ok(());
         }
         let mut commands = Commands::default();
-        commands.push(&[b"SCRIPT", b"LOAD", PARTS_SCRIPT.as_bytes()]);
-        for (_, bucket, field, InParts { kind, .. }) in all {
-            let draw = draw_from_parts_command(bucket, field, *kind, DRAWN_FROM_PARTS).unwrap_or_default();
-            commands.push(&draw.iter().map(Vec::as_slice).collect::<Vec<_>>());
-        }
+        InParts::prepare(&mut commands);
+        all.iter().for_each(|(_, bucket, field, parts)| parts.draw(bucket, field, &mut commands));
         let replies = self.ask(&commands)?;
-        for ((namespace, bucket, field, InParts { kind, members, expires }), reply) in all.iter().zip(&replies[1..]) {
-            // It may have become small or gone meanwhile.
-            let Ok(Reply::Array(texts)) = Reply::parse(reply) else { continue };
+        for ((namespace, bucket, field, parts), reply) in all.iter().zip(&replies[1..]) {
+            let Some(known) = Reply::parse(reply).ok().and_then(|reply| parts.drawn(reply)) else { continue };
             let Some(key) = self.layout.key_of(*namespace, bucket, field) else { continue };
-            let known = Collection::of_texts(*kind, texts.filter_map(Reply::bytes).map(<[u8]>::to_vec).collect());
-            self.sample(*namespace).weigh_large(&key, &known, *members, true, *expires);
+            self.sample(*namespace).weigh_large(&key, &known, parts.members, true, parts.expires);
             let family = self.families.entry(namespace.0).or_default();
-            family.in_steps += u64::from(*members > MOVED_AT_ONCE);
+            family.in_steps += u64::from(parts.members > MOVED_AT_ONCE);
         }
         Ok(())
     }
@@ -472,16 +464,24 @@ impl<'m> Look<'_, 'm> {
         self.families.entry(namespace.0).or_default().keys += fields;
     }
 
-    fn weigh_bucket(&mut self, namespace: NamespaceIndex, name: &[u8], fields: &Fields) {
-        let mut bucket = BucketCost::default();
+    /// Returns how many of its fields are the place of no key.
+    fn weigh_bucket(&mut self, namespace: NamespaceIndex, name: &[u8], fields: &Fields) -> u64 {
+        let (mut bucket, mut without_key) = (BucketCost::default(), 0);
         let packing = self.layout.packing_in(name);
+        if packing.is_some() {
+            self.families.entry(namespace.0).or_default().hashes.note_read(fields.len());
+        }
         for (field, stored) in fields {
             bucket.add(self.model, ValueShape::of(field), ValueShape::of(stored));
             let Some(key) = self.layout.key_of(namespace, name, field) else {
-                self.families.entry(namespace.0).or_default().hashes.note_no_key(packing, name, field);
+                without_key += 1;
+                self.sample(namespace).note_no_key();
+                if packing.is_some() {
+                    self.families.entry(namespace.0).or_default().hashes.note_no_key(name, field);
+                }
                 continue;
             };
-            if packing.is_none() && parts_of(stored).is_some() {
+            if packing.is_none() && InParts::of(stored).is_some() {
                 // Weighed by some of its members.
                 continue;
             }
@@ -494,6 +494,7 @@ impl<'m> Look<'_, 'm> {
             }
         }
         self.sample(namespace).weigh_bucket(name, &bucket);
+        without_key
     }
 
     /// Hands on what each namespace's sample of this database says of it: how full new buckets will be, and what keys take.
@@ -519,20 +520,6 @@ impl<'m> Look<'_, 'm> {
     fn sample(&mut self, namespace: NamespaceIndex) -> &mut Sample<'m> {
         self.samples.entry(namespace.0).or_insert_with(|| Sample::new(self.now, self.model, self.layout))
     }
-}
-
-/// A set or hash in parts.
-struct InParts {
-    kind: CollectionKind,
-    members: u64,
-    expires: bool,
-}
-
-/// What a field that points to parts says of them.
-fn parts_of(stored: &[u8]) -> Option<InParts> {
-    let Frame { body: Body::Parts { header, .. }, expires_at_ms } = Frame::decode(stored).ok()? else { return None };
-    let header = Header::decode(header)?;
-    Some(InParts { kind: header.form.kind(), members: header.len(), expires: expires_at_ms.is_some() })
 }
 
 /// A value of a bucket, and a time where it expires; none where it can't be read.

@@ -9,6 +9,7 @@ use keyfold_core::walk::{BucketWalk, KeyWalk};
 use keyfold_server::Commands;
 
 use super::content;
+use super::in_parts::InParts;
 use super::place::Stored;
 
 /// What is of interest beside the records.
@@ -22,6 +23,8 @@ pub(crate) struct Wants {
     pub(crate) encodings: bool,
     /// The values that sets and hashes of their own would be in buckets.
     pub(crate) packed: bool,
+    /// Of sets and hashes in parts some members, in place of all.
+    pub(crate) drawn: bool,
 }
 
 /// Of which keys what RESTORE takes is of interest.
@@ -105,6 +108,8 @@ pub(crate) enum Inquiry {
     Spill { field: Field, stored: Vec<u8>, name: Vec<u8>, expires_at_ms: Option<i64> },
     /// The members of a collection in parts, as `field` pointed to them when it held `stored`.
     Parts { field: Field, stored: Vec<u8>, expires_at_ms: Option<i64> },
+    /// Some members of one.
+    Draw { field: Field, parts: InParts },
     /// The field once more: the spilled value was gone when it held `stored`.
     Again { field: Field, stored: Vec<u8> },
     /// Whether the spilled value `name` has a field that points to it, and whether it is to go anyway.
@@ -155,6 +160,10 @@ impl Inquiry {
                 let command = read_parts_command(&field.bucket, &field.field).unwrap_or_default();
                 commands.push(&command.iter().map(Vec::as_slice).collect::<Vec<_>>());
             }
+            Self::Draw { field, parts } => {
+                InParts::prepare(commands);
+                parts.draw(&field.bucket, &field.field, commands);
+            }
             Self::Again { field, .. } => commands.push(&[b"HGET", &field.bucket, &field.field]),
             Self::Owner { field, name, .. } => {
                 commands.push(&[b"HGET", &field.bucket, &field.field]);
@@ -182,7 +191,7 @@ impl Inquiry {
             Self::Kind(own) | Self::Other { own, .. } => &own.physical,
             Self::Bucket { walk, .. } => walk.name(),
             Self::Spill { name, .. } | Self::Owner { name, .. } | Self::Unknown { name } => name,
-            Self::Again { field, .. } | Self::Parts { field, .. } => &field.bucket,
+            Self::Again { field, .. } | Self::Parts { field, .. } | Self::Draw { field, .. } => &field.bucket,
             Self::Twin { place, .. } | Self::Both { new: place, .. } => &place.physical,
         }
     }
@@ -201,7 +210,7 @@ impl Inquiry {
             Self::Other { .. } => "MULTI with DUMP",
             Self::Bucket { .. } => "HSCAN",
             Self::Spill { .. } => "GET",
-            Self::Parts { .. } => "EVAL",
+            Self::Parts { .. } | Self::Draw { .. } => "EVAL",
             Self::Again { .. } | Self::Owner { .. } => "HGET",
             Self::Unknown { .. } => "PTTL",
             Self::Twin { .. } => "HEXISTS",

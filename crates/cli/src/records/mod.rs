@@ -22,6 +22,7 @@ pub(crate) mod dump;
 pub(crate) mod finding;
 pub(crate) mod fingerprints;
 pub(crate) mod hashtable;
+pub(crate) mod in_parts;
 pub(crate) mod inquiry;
 pub(crate) mod jsonl;
 pub(crate) mod logical;

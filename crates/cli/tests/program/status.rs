@@ -57,6 +57,50 @@ fn what_folding_saves_is_what_the_server_takes_less() {
     });
 }
 
+/// Neither does a large value hold the server up, nor do plain keys crowd out what is folded.
+#[test]
+fn large_values_are_not_read_and_few_keys_are_found_among_many() {
+    const TAGS: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 16 }\n";
+    const SETS: u32 = 150;
+    on_every_server(&[], |stage| {
+        let mut wire = stage.connect();
+        let members: Vec<String> = (0..600).map(|number| format!("member{number}")).collect();
+        for id in 0..SETS {
+            let some = if id < 10 { &members[..] } else { &members[..5] };
+            let words: Vec<&[u8]> = some.iter().map(|member| member.as_bytes()).collect();
+            wire.call(&[&[b"SADD", format!("tags:{id}").as_bytes()], &words[..]].concat()).unwrap();
+        }
+        stage.fold(&format!("{LAYOUT}{TAGS}"), &[]).assert_code(0);
+        for id in 0..30_000 {
+            ok(&mut wire, &[b"SET", format!("plain:{id}").as_bytes(), b"value"]);
+        }
+        for number in (0..20_000).map(|number| number.to_string()) {
+            wire.send(&[b"RPUSH", b"list", number.as_bytes()]).unwrap();
+            wire.send(&[b"ZADD", b"scores", number.as_bytes(), number.as_bytes()]).unwrap();
+            wire.reply().unwrap();
+            wire.reply().unwrap();
+        }
+        ok(&mut wire, &[b"CONFIG", b"RESETSTAT"]);
+        let now = status(stage);
+        let stats = wire.ask(&[b"INFO", b"commandstats"]).unwrap();
+        let stats = String::from_utf8_lossy(stats.bytes().unwrap()).into_owned();
+        for read in ["lrange", "zrange"] {
+            assert!(!stats.contains(&format!("cmdstat_{read}:")), "{}: {stats}", stage.server.name());
+        }
+        assert!(
+            now["saved_bytes"].as_f64() > Some(0.0) && now["not_counted"].as_array().unwrap().is_empty(),
+            "{now:#}"
+        );
+        let tags = &now["namespaces"][0];
+        assert_eq!(tags["keys"], "tags:{id:int}", "{now:#}");
+        let (count, plain) = (tags["count"].as_f64().unwrap(), tags["plain_bytes_per_key"].as_f64().unwrap());
+        // Of some ten buckets a sample has more or less than its share.
+        assert!((10.0..3.0 * f64::from(SETS)).contains(&count), "{now:#}");
+        // Ten of 600 members at 40 to 80 bytes each, among small ones.
+        assert!((1000.0..10_000.0).contains(&plain), "{now:#}");
+    });
+}
+
 #[test]
 fn a_cluster_is_added_up() {
     let cluster = Cluster::start(&found().pop().unwrap(), 3, 0, &cluster::Options::default()).unwrap();

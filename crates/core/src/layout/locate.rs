@@ -102,6 +102,19 @@ pub enum Physical<'p> {
     Unknown,
 }
 
+impl Physical<'_> {
+    /// The namespace that keeps something there, in a place of its own.
+    pub fn namespace(&self) -> Option<NamespaceIndex> {
+        match self {
+            Self::Bucket(namespace)
+            | Self::Zipped { namespace, .. }
+            | Self::Spill { namespace, .. }
+            | Self::Part { namespace, .. } => Some(*namespace),
+            Self::Plain | Self::Administration | Self::Unknown => None,
+        }
+    }
+}
+
 impl Layout {
     /// Where `key` lives.
     pub fn locate(&self, key: &[u8]) -> Located {

@@ -87,6 +87,8 @@ pub struct Moved {
     pub left: Vec<(Vec<u8>, Left)>,
     /// How many stay.
     pub left_count: u64,
+    /// How many of these are fields of handmade hashes that no key has.
+    pub without_key: u64,
     /// Members of sets and hashes that were moved in steps, as far as they went.
     pub members: u64,
     /// Keys and buckets that another node has, or that are on their way to one: they are not looked at.
@@ -509,7 +511,10 @@ impl Mover {
                     Located::Moving(moving) if self.task == Task::Move && self.direct.take(&key, &moving, env) => {}
                     _ => self.keys.push(key),
                 },
-                None if handmade => self.leave(bucket.name(), Left::NoKey { field: field.to_vec() }),
+                None if handmade => {
+                    self.moved.without_key += 1;
+                    self.leave(bucket.name(), Left::NoKey { field: field.to_vec() });
+                }
                 None => {
                     let field = field.escape_ascii();
                     self.leave(bucket.name(), Left::Damaged(format!("its field '{field}' is the place of no key")));

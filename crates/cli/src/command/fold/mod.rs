@@ -78,8 +78,8 @@ fn look_and_move(
     }
     let raise = matches!(config.direction, Direction::Fold { raise_limits: true, .. });
     let limits = Limits { assumed: &config.flags.settings.assume, raise };
-    let mut checks = checks::check(nodes, &look.planned.layout, &look.survey, limits)?;
     let now = before.as_ref().map(|stored| &stored.layout);
+    let mut checks = checks::check(nodes, now, &look.planned.layout, &look.survey, limits)?;
     let both = while_giving_way(|| both::check(nodes, now, &look.planned.layout, &mut pace.looking(), interrupt))?;
     checks.obstacles.extend(both);
     propose(config, &look, &checks, out)?;

@@ -68,13 +68,17 @@ impl Status {
             true => format!(", by {} of {} of the server", count(savings.seen), plural(savings.keys, "key")),
             false => String::new(),
         };
+        let without = match savings.unweighed.as_slice() {
+            [] => String::new(),
+            names => format!("; {} not counted, as no value of it was met in the sample", names.join(", ")),
+        };
         match savings.saved_bytes {
             _ if savings.namespaces.is_empty() => "nothing: no key is folded".to_owned(),
             None => "not known: no folded value was met in the sample".to_owned(),
             Some(bytes) if bytes < 0.0 => {
-                format!("nothing: about {} more than as plain keys{sampled}", size(whole(-bytes)))
+                format!("nothing: about {} more than as plain keys{sampled}{without}", size(whole(-bytes)))
             }
-            Some(bytes) => format!("about {} less than as plain keys{sampled}", size(whole(bytes))),
+            Some(bytes) => format!("about {} less than as plain keys{sampled}{without}", size(whole(bytes))),
         }
     }
 
@@ -125,6 +129,7 @@ impl Status {
             "memory": { "used_bytes": self.memory.used_bytes, "rss_bytes": self.memory.rss_bytes },
             "keys": { "seen": self.savings.seen, "total": self.savings.keys },
             "saved_bytes": self.savings.saved_bytes.map(f64::round),
+            "not_counted": self.savings.unweighed,
             "namespaces": namespaces.collect::<Vec<_>>(),
         })
     }

@@ -1,8 +1,9 @@
 //! What folded keys take, and what they would take as plain ones: how many there are and what their buckets take by a
-//! sample of the server's keys, what the keys and values in them would take by a sample of these.
+//! sample of the server's keys, what the keys and values in them would take by a sample of these, for which no plain value is
+//! read, and none of a large set or hash whole.
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, HashSet};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 
@@ -13,8 +14,10 @@ use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_server::keyspace::Databases;
 use keyfold_server::pace::Pace;
 use keyfold_server::{Nodes, memory};
+use keyfold_survey::in_parts::smaller_like;
 use keyfold_survey::survey::{Folded, Survey};
 
+use crate::records::in_parts::InParts;
 use crate::records::inquiry::Wants;
 use crate::records::walk::{Home, Manner, Sight, walk_all};
 use crate::records::{Content, Record};
@@ -22,8 +25,10 @@ use crate::scan::{self, KeyScan};
 
 /// Keys of the server that are looked at.
 const SAMPLE: u64 = 20_000;
-/// Logical keys whose values are read.
-const RECORDS: u64 = 20_000;
+/// Logical keys whose values are read, of each namespace.
+const RECORDS: u64 = 10_000;
+/// Keys of the server among which they are looked for.
+const NAMES: u64 = 400_000;
 
 /// What folding saves.
 #[derive(Debug)]
@@ -33,9 +38,10 @@ pub(crate) struct Savings {
     pub(crate) keys: u64,
     /// How many of them were looked at.
     pub(crate) seen: u64,
-    /// What the folded keys of all namespaces take less than as plain ones, with the tables of keys; none where no value
-    /// of one was met.
+    /// What folded keys take less than as plain ones, with the tables of keys; none where no value of them was met.
     pub(crate) saved_bytes: Option<f64>,
+    /// Namespaces of which no value was met, so that it says nothing of them.
+    pub(crate) unweighed: Vec<String>,
 }
 
 /// The folded keys of one namespace.
@@ -50,7 +56,7 @@ pub(crate) struct Namespace {
 #[derive(Clone, Copy, Debug, Default)]
 struct Plain {
     records: u64,
-    bytes: u64,
+    bytes: f64,
     expiring: u64,
 }
 
@@ -66,7 +72,7 @@ impl Savings {
         let databases = scan::chosen_of_each(nodes.servers(), &all)?;
         let keys = scan::keys_of(databases.iter().flatten());
         let Some(layout) = layout else {
-            return Ok(Self { namespaces: Vec::new(), keys, seen: 0, saved_bytes: Some(0.0) });
+            return Ok(Self { namespaces: Vec::new(), keys, seen: 0, saved_bytes: Some(0.0), unweighed: Vec::new() });
         };
         let mut survey = Survey::new(model.clone()).over(Some(layout.clone()));
         let walk = KeyScan { max_ops, sample: NonZero::new(SAMPLE), sample_every: 0 };
@@ -84,10 +90,13 @@ impl Savings {
         let seen = survey.seen();
         // A walk over all comes by each key, and by those that came meanwhile.
         let findings = survey.finish(if walked.keys >= keys { seen } else { keys });
-        let plain = weigh(nodes, layout, &model, max_ops)?;
+        let index_of = |folded: &Folded| {
+            layout.iter().find(|(_, namespace)| namespace.keys.to_string() == folded.name).map(|(index, _)| index)
+        };
+        let wanted = findings.folded.iter().filter(|folded| folded.keys.value >= 0.5).filter_map(index_of).collect();
+        let plain = weigh(nodes, layout, &wanted, &model, max_ops)?;
         let by_name = |folded: Folded| {
-            let weighed = layout.iter().find(|(_, namespace)| namespace.keys.to_string() == folded.name);
-            (weighed.and_then(|(index, _)| plain.get(&index.0)).copied().unwrap_or_default(), folded)
+            (index_of(&folded).and_then(|index| plain.get(&index)).copied().unwrap_or_default(), folded)
         };
         let weighed: Vec<_> = findings.folded.into_iter().map(by_name).collect();
         Ok(Self::weighed(weighed, &model, (findings.keys, findings.expiring), seen))
@@ -103,19 +112,20 @@ impl Savings {
         }
         let tables_plain = model.table_bytes(rounded(logical), rounded(logical_expiring)) as f64;
         let table_bytes_per_key = tables_plain / logical.max(1.0);
-        let mut saved = Some(tables_plain - tables_now);
+        let (mut saved, mut unweighed) = (tables_plain - tables_now, Vec::new());
+        let is_weighed = weighed.is_empty() || weighed.iter().any(|(plain, _)| plain.records > 0);
         let namespaces = weighed.into_iter().map(|(plain, folded)| {
-            let content = (plain.records > 0).then(|| plain.bytes as f64 / plain.records as f64);
+            let content = (plain.records > 0).then(|| plain.bytes / plain.records as f64);
             let content_now = folded.held.bytes as f64 * folded.physical() / folded.held.physical.max(1) as f64;
-            saved = match content {
-                Some(content) => saved.map(|saved| saved + content * folded.keys.value - content_now),
-                None if folded.keys.value < 0.5 => saved,
-                None => None,
-            };
+            match content {
+                Some(content) => saved += content * folded.keys.value - content_now,
+                None if folded.keys.value < 0.5 => {}
+                None => unweighed.push(folded.name.clone()),
+            }
             Namespace { plain_bytes_per_key: content.map(|content| content + table_bytes_per_key), folded }
         });
         let namespaces = namespaces.collect();
-        Self { namespaces, keys, seen, saved_bytes: saved }
+        Self { namespaces, keys, seen, saved_bytes: is_weighed.then_some(saved), unweighed }
     }
 }
 
@@ -124,34 +134,45 @@ fn rounded(keys: f64) -> u64 {
     keys.max(0.0).round() as u64
 }
 
-/// Reads some of what is folded, and says what it would take as plain keys, by namespace.
+/// Reads some of what is folded, and says what it would take as plain keys, by namespace; `wanted` are those that have keys.
 fn weigh(
     nodes: &mut Nodes,
     layout: &Layout,
+    wanted: &BTreeSet<NamespaceIndex>,
     model: &Model,
     max_ops: Option<NonZero<u32>>,
-) -> anyhow::Result<BTreeMap<usize, Plain>> {
-    let mut plain: BTreeMap<usize, Plain> = BTreeMap::new();
-    let read = Cell::new(0);
+) -> anyhow::Result<BTreeMap<NamespaceIndex, Plain>> {
+    let plain: RefCell<BTreeMap<NamespaceIndex, Plain>> = RefCell::default();
+    let names = Cell::new(0);
+    let records = |index: &NamespaceIndex| plain.borrow().get(index).map_or(0, |plain| plain.records);
     let manner = Manner {
         layout,
         folded: true,
-        wants: Wants::default(),
+        wants: Wants { drawn: true, ..Wants::default() },
         forgetful: true,
         listpack_limits: (None, None),
-        stopped: &|| read.get() >= RECORDS,
+        reads: &|_, namespace| {
+            names.set(names.get() + 1);
+            namespace.is_some_and(|index| records(&index) < RECORDS)
+        },
+        stopped: &|| names.get() >= NAMES || wanted.iter().all(|index| records(index) >= RECORDS),
     };
     let all = Databases { only: Vec::new() };
     walk_all(nodes, &all, "sampled", &manner, &mut Pace::new(max_ops), &mut |sight| {
-        if let Sight::Record(record, home) = sight {
-            read.set(read.get() + 1);
-            if let Some(NamespaceIndex(index)) = namespace_of(home) {
-                plain.entry(index).or_default().add(model, record);
+        match sight {
+            Sight::Record(record, home) => {
+                if let Some(namespace) = namespace_of(home) {
+                    plain.borrow_mut().entry(namespace).or_default().add(model, record);
+                }
             }
+            Sight::Drawn { namespace, key, parts, known } => {
+                plain.borrow_mut().entry(namespace).or_default().add_large(model, key, parts, &known);
+            }
+            Sight::Finding(_) | Sight::Bucket(..) | Sight::Expired(_) => {}
         }
         Ok(())
     })?;
-    Ok(plain)
+    Ok(plain.into_inner())
 }
 
 fn namespace_of(home: Home) -> Option<NamespaceIndex> {
@@ -166,7 +187,7 @@ fn namespace_of(home: Home) -> Option<NamespaceIndex> {
 impl Plain {
     fn add(&mut self, model: &Model, record: &Record) {
         let (key, has_expiry) = (record.key.len() as u64, record.expires_at_ms.is_some());
-        self.bytes += match &record.content {
+        let bytes = match &record.content {
             Content::String(value) => model.string_bytes(key, ValueShape::of(value), has_expiry),
             Content::Packed(packed) => match Collection::unpack(&packed.value) {
                 Ok(collection) => model.collection_bytes(key, &collection, has_expiry),
@@ -174,6 +195,18 @@ impl Plain {
             },
             Content::Other(_) => return,
         };
+        self.count(bytes as f64, has_expiry);
+    }
+
+    /// The same of a set or hash in parts of which these members are known.
+    fn add_large(&mut self, model: &Model, key: &[u8], parts: InParts, known: &Collection) {
+        let (smaller, times) = smaller_like(known, parts.members);
+        let bytes = model.collection_bytes(key.len() as u64, &smaller, parts.expires) as f64 * times;
+        self.count(bytes, parts.expires);
+    }
+
+    fn count(&mut self, bytes: f64, has_expiry: bool) {
+        self.bytes += bytes;
         self.records += 1;
         self.expiring += u64::from(has_expiry);
     }

@@ -51,7 +51,7 @@ impl Counted {
                 namespace.largest = namespace.largest.max(*fields as u64);
             }
             Sight::Expired(index) => namespaces[index.0].expired += 1,
-            Sight::Finding(_) => {}
+            Sight::Finding(_) | Sight::Drawn { .. } => {}
         }
     }
 

@@ -113,7 +113,7 @@ impl Subject<'_> {
                         sums.add(record, living, expires_at_ms);
                     }
                 }
-                Sight::Bucket(..) | Sight::Expired(_) => {}
+                Sight::Bucket(..) | Sight::Expired(_) | Sight::Drawn { .. } => {}
             }
             Ok(())
         })?;
@@ -218,6 +218,7 @@ impl Subject<'_> {
             },
             forgetful: false,
             listpack_limits: self.listpack_limits,
+            reads: &|_, _| true,
             stopped: &|| self.interrupt.wanted(),
         };
         let mut pace = Pace::new(self.config.flags.pace.max_ops);

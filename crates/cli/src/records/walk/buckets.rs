@@ -14,7 +14,7 @@ use super::{Home, RecordWalk, Sight};
 use crate::records::finding::FindingKind;
 use crate::records::inquiry::{Field, Fields, Inquiry, Seen};
 use crate::records::place::{self, Spot};
-use crate::records::{Content, Other, Packed, content, hashtable};
+use crate::records::{Content, Other, Packed, content, hashtable, in_parts};
 
 /// Seeming orphans that are remembered, to be asked about again; there are few, or something is wrong.
 const SUSPECTS: usize = 10_000;
@@ -109,6 +109,12 @@ impl RecordWalk<'_> {
             self.waiting.push_back(Inquiry::Spill { field, stored: stored.to_vec(), name, expires_at_ms });
             return Ok(());
         }
+        if self.manner.wants.drawn
+            && let Some(parts) = in_parts::InParts::of(stored)
+        {
+            self.waiting.push_back(Inquiry::Draw { field, parts });
+            return Ok(());
+        }
         if let Body::Parts { .. } = frame.body {
             self.waiting.push_back(Inquiry::Parts { field, stored: stored.to_vec(), expires_at_ms });
             return Ok(());
@@ -163,6 +169,18 @@ impl RecordWalk<'_> {
             }
             Some(InParts::Unreadable { why, .. }) => self.find_in(field, FindingKind::DamagedValue, why),
             None => bail!("the script on parts answered something else"),
+        }
+    }
+
+    pub(super) fn take_drawn(
+        &mut self,
+        field: &Field,
+        parts: in_parts::InParts,
+        reply: Reply<'_>,
+    ) -> anyhow::Result<()> {
+        match parts.drawn(reply) {
+            Some(known) => (self.visit)(Sight::Drawn { namespace: field.namespace, key: &field.key, parts, known }),
+            None => Ok(()),
         }
     }
 

@@ -29,6 +29,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
+use keyfold_core::collection::Collection;
 use keyfold_core::exchange::goes_at_once;
 use keyfold_core::frame::Frame;
 use keyfold_core::layout::{Layout, NamespaceIndex};
@@ -45,6 +46,7 @@ use self::way::Way;
 
 use super::finding::{Finding, FindingKind};
 use super::fingerprints::Fingerprints;
+use super::in_parts::InParts;
 use super::inquiry::{Field, Inquiry, Own, Seen, Wants};
 use super::place::Stored;
 use super::{Content, Record};
@@ -66,6 +68,13 @@ pub(crate) enum Sight<'a> {
     /// A key that lives, and where it lies.
     Record(&'a Record, Home),
     Finding(Finding),
+    /// A set or hash in parts that lives, of which some members were drawn.
+    Drawn {
+        namespace: NamespaceIndex,
+        key: &'a [u8],
+        parts: InParts,
+        known: Collection,
+    },
     /// A bucket with so many fields.
     Bucket(NamespaceIndex, usize),
     /// A field whose value has expired, and that the sweep has not removed yet.
@@ -92,6 +101,9 @@ pub(crate) struct Manner<'a> {
     pub(crate) forgetful: bool,
     /// hash-max-listpack-entries and -value of the server, where they are known.
     pub(crate) listpack_limits: (Option<u64>, Option<u64>),
+    /// Asked of each name that the server shows, with the namespace that keeps something there: whether what lies there is of
+    /// interest.
+    pub(crate) reads: &'a dyn Fn(&[u8], Option<NamespaceIndex>) -> bool,
     /// Asked between answers: true ends the walk.
     pub(crate) stopped: &'a dyn Fn() -> bool,
 }
@@ -288,6 +300,11 @@ impl RecordWalk<'_> {
                 self.take_spill(field, stored, expires_at_ms, next())
             }
             Inquiry::Parts { field, stored, expires_at_ms } => self.take_parts(field, stored, expires_at_ms, next()),
+            Inquiry::Draw { field, parts } => {
+                // The script is there.
+                next();
+                self.take_drawn(&field, parts, next())
+            }
             Inquiry::Again { field, stored } => self.take_again(field, &stored, next()),
             Inquiry::Owner { field, nonce, name, again } => {
                 self.take_owner(field, nonce, name, again, [next(), next()])
@@ -378,6 +395,7 @@ mod tests {
             wants: Wants::default(),
             forgetful: true,
             listpack_limits: (None, None),
+            reads: &|_, _| true,
             stopped: &|| seen.get() > 100,
         };
         let round = || Round::new(vec![Database { number: 0, keys: 5000 }]);

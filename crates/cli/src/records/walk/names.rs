@@ -75,7 +75,11 @@ impl RecordWalk<'_> {
     /// What a name of the server is to be asked; a key of its own, where it is one.
     fn take_name(&mut self, name: Vec<u8>) -> anyhow::Result<Option<Own>> {
         let layout = self.manner.layout;
-        let ask = match layout.read_physical(&name) {
+        let physical = layout.read_physical(&name);
+        if !(self.manner.reads)(&name, physical.namespace()) {
+            return Ok(None);
+        }
+        let ask = match physical {
             Physical::Administration if admin::is_own(&name) => return Ok(None),
             // An application had it before keyfold came.
             Physical::Administration if !self.manner.folded => return Ok(Some(plain(name))),

@@ -95,14 +95,21 @@ fn fields_with_a_ttl_far_from_the_sample() {
 fn fields_of_no_key_stay_and_are_listed() {
     let (server, dir) = stage();
     let layout = write_layout(dir.path(), MEDIA);
-    for (field, value) in [("1001", "a"), ("x", "b"), ("2002", "c"), ("1002", "d")] {
-        call(&server, &["HSET", "mediabucket:1", field, value]);
+    for id in 1001..1021 {
+        call(&server, &["HSET", "mediabucket:1", &id.to_string(), "a"]);
     }
+    call(&server, &["HSET", "mediabucket:1", "x", "b", "2002", "c"]);
     let ran = fold(&server, &layout, &FROM);
     assert_eq!(ran.code, Some(3), "{}{}", ran.stdout, ran.stderr);
-    for said in ["moved 2 keys", "its field \"x\" is the place of no key", "its field \"2002\" is", "2 keys stay"] {
+    let belong = "2 fields of handmade hashes belong to no key, and clients of keyfold don't reach what is there";
+    for said in ["moved 20 keys", "its field \"x\" is the place of no key", "its field \"2002\" is", belong] {
         assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
     }
+    assert!(!ran.stdout.contains("still reach them"), "{}", ran.stdout);
+    // They are all that is left, and listed once more.
+    let again = fold(&server, &layout, &FROM);
+    assert_eq!(again.code, Some(3), "{}{}", again.stdout, again.stderr);
+    assert!(again.stdout.contains(belong), "{}", again.stdout);
     assert_eq!(call(&server, &["HLEN", "mediabucket:1"]), b":2\r\n");
     let ran = keyfold(&["verify", &server.url(), "--skip-encodings"]);
     assert!(ran.stdout.contains("strange-field"), "{}{}", ran.stdout, ran.stderr);
@@ -121,6 +128,25 @@ fn fields_of_no_key_stay_and_are_listed() {
     let ran = fold(&server, &layout, &[]);
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     assert_eq!(call(&server, &["HSET", "mediabucket:1", "x", "theirs again"]), b":1\r\n");
+}
+
+/// Nobody would see the ids that the divisor puts elsewhere.
+#[test]
+fn hashes_that_are_packed_otherwise() {
+    let (server, _dir) = stage();
+    for bucket in 0..20 {
+        let fields: Vec<String> = (0..10).map(|id| format!("{}", bucket * 1000 + id)).collect();
+        let words: Vec<&str> = fields.iter().flat_map(|field| [field.as_str(), "v"]).collect();
+        call(&server, &[&["HSET", &format!("mediabucket:{bucket}")], &words[..]].concat());
+    }
+    for keys in ["mediabucket:{id/500}", "mediabucket:{id/2000}", "mediabucket:{id/1001}"] {
+        let from = ["--from", "buckets", "--keys", keys];
+        refused(&server, MEDIA, &from, "the place of no key by this packing");
+        let dir = TempDir::new().unwrap();
+        let ran = fold(&server, &write_layout(dir.path(), MEDIA), &[&from[..], &["--dry-run", "--json"]].concat());
+        let plan: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert!(plan["namespaces"][0]["count"].as_u64().unwrap() < 200, "{plan}");
+    }
 }
 
 /// Written before the move began, where nobody looked for it then.
