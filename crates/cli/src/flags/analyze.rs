@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::databases::DatabaseFlags;
+use super::footer::footer;
 use super::origin::OriginFlags;
 use super::pace::PaceFlags;
 use super::trace::TraceFlags;
@@ -43,7 +44,7 @@ Exit codes:
   2  usage";
 
 #[derive(Args, Debug)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
+#[command(long_about = ABOUT, after_help = footer(EXAMPLES))]
 pub(crate) struct AnalyzeFlags {
     #[command(flatten)]
     pub(crate) origin: OriginFlags,

@@ -3,6 +3,8 @@
 use clap::Args;
 use clap_complete::Shell;
 
+use super::footer::footer;
+
 const EXAMPLES: &str = "\
 Examples:
   keyfold completions bash > ~/.local/share/bash-completion/completions/keyfold
@@ -10,7 +12,7 @@ Examples:
   keyfold completions fish > ~/.config/fish/completions/keyfold.fish";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct CompletionsFlags {
     /// The shell
     #[arg(value_name = "SHELL")]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::footer::footer;
 use super::units::parse_count;
 use super::wide::WideFlags;
 
@@ -39,7 +40,7 @@ Exit codes:
   2  usage";
 
 #[derive(Args, Debug)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
+#[command(long_about = ABOUT, after_help = footer(EXAMPLES))]
 pub(crate) struct DemoFlags {
     /// Records to fold, one ["key", "value"] a line, gzip or not; may be repeated
     #[arg(long, value_name = "FILE")]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::databases::DatabaseFlags;
+use super::footer::footer;
 use super::pace::PaceFlags;
 use super::upstream::{SettingsFlags, UpstreamFlags};
 use super::wide::WideFlags;
@@ -39,7 +40,7 @@ Exit codes:
   3  problems found";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct DoctorFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::databases::DatabaseFlags;
+use super::footer::footer;
 use super::pace::PaceFlags;
 use super::upstream::UpstreamFlags;
 
@@ -23,7 +24,7 @@ Exit codes: 0 whole, 1 failed or interrupted, and nothing lies at FILE that did 
   3 written, but for values that no client could read either; they are listed";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct ExportFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::footer::footer;
 use super::pace::PaceFlags;
 use super::source::SourceFlags;
 use super::units::parse_count;
@@ -85,7 +86,7 @@ pub(crate) struct MoveFlags {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = FOLD_EXAMPLES)]
+#[command(after_help = footer(FOLD_EXAMPLES))]
 pub(crate) struct FoldFlags {
     #[command(flatten)]
     pub(crate) moving: MoveFlags,
@@ -103,7 +104,7 @@ pub(crate) struct FoldFlags {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = UNFOLD_EXAMPLES)]
+#[command(after_help = footer(UNFOLD_EXAMPLES))]
 pub(crate) struct UnfoldFlags {
     #[command(flatten)]
     pub(crate) moving: MoveFlags,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::footer::footer;
 use super::pace::PaceFlags;
 use super::upstream::{SettingsFlags, UpstreamFlags};
 use super::wide::WideFlags;
@@ -22,7 +23,7 @@ Exit codes: 0 folded, or there was nothing to fold, or you said no, 1 failed, or
   no keyfold serves, 2 usage, 3 folded, except for keys that are listed";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct GuideFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::footer::footer;
 use super::pace::PaceFlags;
 use super::units::parse_count;
 use super::upstream::UpstreamFlags;
@@ -21,7 +22,7 @@ Exit codes: 0 all is there, 1 failed or interrupted; what was written before sta
   3 some keys were not written; they are listed. Or the dump has no last line, and may have been cut off";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES, allow_missing_positional = true)]
+#[command(after_help = footer(EXAMPLES), allow_missing_positional = true)]
 pub(crate) struct ImportFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,

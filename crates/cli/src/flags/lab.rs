@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use keyfold_proxy::address::ServerAddress;
 
+use super::footer::footer;
 use super::upstream::{self, WayFlags};
 use super::wide::WideFlags;
 
@@ -35,7 +36,7 @@ Exit codes:
   3  done, but a part could not be, or the memory model was off by more than 2 %; what is printed says which";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct LabFlags {
     #[command(subcommand)]
     pub(crate) command: LabCommand,

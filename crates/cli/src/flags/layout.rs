@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::footer::footer;
 use super::pace::PaceFlags;
 use super::upstream::{SettingsFlags, UpstreamFlags};
 use super::wide::WideFlags;
@@ -34,7 +35,7 @@ Examples:
 Exit codes: 0 right (there may be warnings), 1 wrong, 2 usage";
 
 #[derive(Args, Debug)]
-#[command(after_help = CHECK_EXAMPLES)]
+#[command(after_help = footer(CHECK_EXAMPLES))]
 pub(crate) struct CheckFlags {
     /// The layout; - is standard input
     #[arg(value_name = "FILE")]
@@ -59,7 +60,7 @@ Examples:
 Exit codes: 0 shown, 1 no server or no layout there, 2 usage";
 
 #[derive(Args, Debug)]
-#[command(after_help = SHOW_EXAMPLES)]
+#[command(after_help = footer(SHOW_EXAMPLES))]
 pub(crate) struct ShowFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,
@@ -91,7 +92,7 @@ is folded with it.
 Exit codes: 0 the server has the layout, 1 refused or failed, and nothing was changed, 2 usage";
 
 #[derive(Args, Debug)]
-#[command(after_help = PUSH_EXAMPLES, allow_missing_positional = true)]
+#[command(after_help = footer(PUSH_EXAMPLES), allow_missing_positional = true)]
 pub(crate) struct PushFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,
@@ -128,7 +129,7 @@ Exit codes: 0 the layout is in force, 1 it can't be, and the reason is on stderr
 force, and some keys hold two values or another type";
 
 #[derive(Args, Debug)]
-#[command(after_help = RECOVER_EXAMPLES)]
+#[command(after_help = footer(RECOVER_EXAMPLES))]
 pub(crate) struct RecoverFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,

@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod fold;
+mod footer;
 pub(crate) mod guide;
 pub(crate) mod import;
 pub(crate) mod lab;
@@ -89,7 +90,7 @@ const EVERY: &str = "With every command";
 /// A plain small key costs 50 to 140 bytes of server overhead; a field of a small hash costs 2 to 4. keyfold
 /// is a proxy that keeps families of small keys in such hashes, while clients go on using them as keys.
 #[derive(Debug, Parser)]
-#[command(name = "keyfold", version, after_help = EXAMPLES, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "keyfold", version, after_help = footer::footer(EXAMPLES), max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::databases::DatabaseFlags;
+use super::footer::footer;
 use super::origin::OriginFlags;
 use super::pace::PaceFlags;
 use super::trace::TraceFlags;
@@ -36,7 +37,7 @@ Exit codes:
   2  usage";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct PlanFlags {
     #[command(flatten)]
     pub(crate) origin: OriginFlags,

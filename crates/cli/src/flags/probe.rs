@@ -3,6 +3,8 @@
 use clap::Args;
 use keyfold_server::OperatorsAddress;
 
+use super::footer::footer;
+
 const EXAMPLES: &str = "\
 Examples:
   keyfold probe http://127.0.0.1:9379
@@ -13,7 +15,7 @@ For the health checks of containers that hold no other program. Needs no token.
 Exit codes: 0 it is, 1 it isn't, or doesn't answer within 5 seconds, 2 usage";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct ProbeFlags {
     /// The address that a keyfold's --admin names: http://host:port, or http+unix:///path
     #[arg(value_name = "URL")]

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::footer::footer;
 use super::pace::PaceFlags;
 use super::units::parse_count;
 use super::upstream::UpstreamFlags;
@@ -22,7 +23,7 @@ Exit codes: 0 all values are stored by the codec in use, 1 failed or interrupted
     values back as they were. All slots stay then";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct RecodeFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,

@@ -11,6 +11,7 @@ use keyfold_core::layout::{CachePolicy, MaxMemory};
 use keyfold_proxy::address::{AddressError, ListenAddress};
 use keyfold_proxy::config::{DEFAULT_MAX_REPLICA_LAG, Limits, Slow, Sweeping, Timeouts};
 
+use super::footer::footer;
 use super::units::{Bytes, Threshold, Wait};
 use super::upstream::{SettingsFlags, UpstreamFlags};
 
@@ -63,7 +64,7 @@ Exit codes:
   --check ends with 0 where all is right, and with 1 where anything is not";
 
 #[derive(Args, Debug)]
-#[command(long_about = ABOUT, after_help = EXAMPLES, mut_arg("url", |url| url.help(URL_HELP)))]
+#[command(long_about = ABOUT, after_help = footer(EXAMPLES), mut_arg("url", |url| url.help(URL_HELP)))]
 pub(crate) struct ServeFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::footer::footer;
 use super::pace::PaceFlags;
 use super::upstream::UpstreamFlags;
 use super::wide::WideFlags;
@@ -17,7 +18,7 @@ ones, by the memory model, less what they take now.
 Exit codes: 0 shown, also where nothing is folded, 1 failed, 2 usage";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct StatusFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,

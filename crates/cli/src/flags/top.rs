@@ -8,6 +8,7 @@ use clap::Args;
 use keyfold_proxy::address::ServerAddress;
 use keyfold_server::OperatorsAddress;
 
+use super::footer::footer;
 use super::pace::PaceFlags;
 use super::units::Wait;
 use super::upstream::{WayFlags, parse_server};
@@ -46,7 +47,7 @@ Changes nothing. Of a server behind a keyfold it looks at a sample of its keys, 
 Exit codes: 0 shown or quit, 1 nothing that was named answers, 2 usage";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct TopFlags {
     #[arg(value_name = "URL", help = URLS_HELP, env = "KEYFOLD_UPSTREAM", hide_env_values = true)]
     pub(crate) urls: Vec<Watched>,

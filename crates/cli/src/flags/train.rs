@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::footer::footer;
 use super::pace::PaceFlags;
 use super::upstream::UpstreamFlags;
 use super::wide::WideFlags;
@@ -20,7 +21,7 @@ what is in use. Values written before stay as they are, and readable; keyfold re
 Exit codes: 0 done, 1 failed or interrupted: nothing was changed, 2 usage";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct TrainFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,

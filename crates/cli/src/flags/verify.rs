@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::databases::DatabaseFlags;
+use super::footer::footer;
 use super::pace::PaceFlags;
 use super::units::parse_count;
 use super::upstream::UpstreamFlags;
@@ -22,7 +23,7 @@ Exit codes: 0 all is as it should be, 1 failed or interrupted, 2 usage, 3 there 
   dump has no last line and may have been cut off, 4 the dump and the server differ (there may be findings too)";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = footer(EXAMPLES))]
 pub(crate) struct VerifyFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,

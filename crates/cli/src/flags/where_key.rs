@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::footer::footer;
 use super::upstream::UpstreamFlags;
 
 const EXAMPLES: &str = "\
@@ -19,7 +20,7 @@ Bytes that don't print are escaped: \\x00.
 Exit codes: 0 found a place (the key itself may be absent), 1 failed, 2 usage";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES, allow_missing_positional = true)]
+#[command(after_help = footer(EXAMPLES), allow_missing_positional = true)]
 pub(crate) struct WhereFlags {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlags,
