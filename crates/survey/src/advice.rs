@@ -122,12 +122,7 @@ fn weigh(family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advised {
             None => (Advice::Leave, "a single key".to_owned(), None),
             Some(population) => {
                 let mut choice = choose_among(&population, aims, &codings(&population, &family.even));
-                choice.notes.extend(hand_made(&family).map(|made| {
-                    format!(
-                        "{}: docs/sources.md tells how such buckets become keys of their own again",
-                        made.describe()
-                    )
-                }));
+                choice.other_ways.extend(family.hand_made().map(HandMade::describe));
                 if let Some(remedy) = &remedy {
                     remedy.tell(&mut choice);
                 }
@@ -135,7 +130,7 @@ fn weigh(family: FamilyFindings, aims: &Aims, codings: Codings<'_>) -> Advised {
             }
         },
     };
-    if advice == Advice::Leave && hand_made(&family).is_some() {
+    if advice == Advice::Leave && family.hand_made().is_some() {
         why = hashes(&family);
     }
     if let (Advice::Leave, Some(remedy)) = (advice, &remedy) {
@@ -199,15 +194,9 @@ fn not_placed(family: &FamilyFindings) -> Option<String> {
     })
 }
 
-/// Whether they are hashes that somebody made to fold something.
-fn hand_made(family: &FamilyFindings) -> Option<HandMade> {
-    let summary = &family.summary;
-    if summary.kind() == Kind::Hash { summary.elements.hand_made() } else { None }
-}
-
 fn hashes(family: &FamilyFindings) -> String {
     let tables = tables(family);
-    match hand_made(family) {
+    match family.hand_made() {
         Some(made) => format!("{}{tables}", made.describe()),
         None => format!("hashes{}{tables}", size(family)),
     }

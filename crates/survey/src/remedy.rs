@@ -21,8 +21,8 @@ const MOST_VALUE_BYTES: u64 = 1024;
 const MOST_INTEGERS: u64 = 8192;
 
 /// A limit says what becomes of those that are written from then on.
-pub const REWRITTEN: &str = "What is a hashtable already stays one until it is read from a dump: restart the server, or DUMP and \
-                             RESTORE it";
+pub const REWRITTEN: &str = "What is a hashtable already stays one until it is written anew: `keyfold doctor URL --rewrite` does \
+                             that to hashes while clients go on, DUMP and RESTORE to a set, a restart from a dump to all";
 
 /// How hashtables come to be packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,8 +102,7 @@ impl Tables {
         let saved = (self.bytes as f64 - after) * scale;
         let settings: Vec<Setting> = self.needs.iter().flat_map(|(way, need)| way.settings(*need, limits)).collect();
         let sets_as_hashes = self.needs.contains_key(&Way::SetAsHash);
-        let helps = saved > 0.0 && (sets_as_hashes || !settings.is_empty());
-        helps.then(|| Remedy { settings, sets_as_hashes, bytes: (family_bytes - saved).max(0.0) })
+        (saved > 0.0).then(|| Remedy { settings, sets_as_hashes, bytes: (family_bytes - saved).max(0.0) })
     }
 }
 
@@ -116,9 +115,14 @@ impl Need {
 impl Way {
     /// The settings that are too low for it.
     fn settings(self, need: Need, limits: &Limits) -> impl Iterator<Item = Setting> {
-        let Need { entries, longest } = need;
+        // With room to grow: the next that is larger unpacks.
+        let roomy =
+            |least: u64, most: u64| least.checked_next_power_of_two().map_or(least, |more| more.min(most)).max(least);
+        let (entries, longest) = (roomy(need.entries, MOST_ENTRIES), roomy(need.longest, MOST_VALUE_BYTES));
         let both = match self {
-            Self::Integers => [("set-max-intset-entries", entries, limits.intset_entries); 2],
+            Self::Integers => {
+                [("set-max-intset-entries", roomy(need.entries, MOST_INTEGERS), limits.intset_entries); 2]
+            }
             Self::Set => [
                 ("set-max-listpack-entries", entries, limits.set_entries),
                 ("set-max-listpack-value", longest, limits.set_value_bytes),
@@ -130,7 +134,11 @@ impl Way {
         };
         let settings = both.into_iter().take(if self == Self::Integers { 1 } else { 2 });
         let setting = |(name, needs, has)| Setting { name, needs, has, bytes_without: None };
-        settings.map(setting).filter(|setting| !setting.is_met())
+        let is_met = move |name: &str, has: u64| match name.ends_with("-value") {
+            true => need.longest <= has,
+            false => need.entries <= has,
+        };
+        settings.filter(move |(name, _, has)| !is_met(name, *has)).map(setting)
     }
 }
 
@@ -140,7 +148,7 @@ impl Remedy {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, not negative")]
         let bytes = self.bytes.round() as u64;
         if choice.verdict == Verdict::Fold && !self.sets_as_hashes && bytes <= choice.bytes_after {
-            choice.leave("packed by the server itself they take no more than folded".to_owned());
+            choice.leave(format!("packed by the server itself they take no more than folded: {}", self.describe()));
         }
         if choice.verdict == Verdict::Fold {
             let times = self.bytes / choice.bytes_after.max(1) as f64;
@@ -149,7 +157,7 @@ impl Remedy {
             choice.alternatives.push(Alternative { what, bytes, read_us, why_not });
         } else {
             let each = self.bytes / choice.now.keys.max(1.0);
-            choice.notes.push(format!("{}: {each:.1} bytes a key. {REWRITTEN}", self.describe()));
+            choice.other_ways.push(format!("{}: {each:.1} bytes a key. {REWRITTEN}", self.describe()));
         }
     }
 
@@ -161,6 +169,9 @@ impl Remedy {
         let mut all: Vec<String> = self.settings.iter().map(set).collect();
         if self.sets_as_hashes {
             all.push("keep the sets as hashes with empty values, which this server packs".to_owned());
+        }
+        if all.is_empty() {
+            all.push("write them anew, as they are within the server's limits".to_owned());
         }
         all.join(", ")
     }
@@ -269,21 +280,29 @@ mod tests {
         let long = "x".repeat(100);
         let hash = key(CollectionKind::Hash, vec!["name".into(), long.clone(), "n".into(), "1".into()]);
         let found = remedy(Server::redis(7, 0), &[(hash, 500)]).unwrap();
-        assert_eq!(found.describe(), "CONFIG SET hash-max-listpack-value 100 (it is 64)");
+        assert_eq!(found.describe(), "CONFIG SET hash-max-listpack-value 128 (it is 64)");
         assert!((150.0..260.0).contains(&found.bytes), "{}", found.bytes);
         let integers = || key(CollectionKind::Set, (0..2000).map(|i| (i * 70_000).to_string()).collect());
         let found = remedy(Server::redis(8, 0), &[(integers(), 80_000), (integers(), 80_000)]).unwrap();
-        assert_eq!(found.describe(), "CONFIG SET set-max-intset-entries 2000 (it is 512)");
+        assert_eq!(found.describe(), "CONFIG SET set-max-intset-entries 2048 (it is 512)");
         assert!((16_000.0..18_000.0).contains(&found.bytes), "{}", found.bytes);
         let texts = || key(CollectionKind::Set, (0..200).map(|i| format!("member {i}")).collect());
         let found = remedy(Server::redis(8, 0), &[(texts(), 20_000)]).unwrap();
-        assert_eq!(found.describe(), "CONFIG SET set-max-listpack-entries 200 (it is 128)");
+        assert_eq!(found.describe(), "CONFIG SET set-max-listpack-entries 256 (it is 128)");
         let found = remedy(Server::redis(7, 0), &[(texts(), 20_000)]).unwrap();
         assert!(
             found.sets_as_hashes && found.describe().starts_with("keep the sets as hashes"),
             "{}",
             found.describe()
         );
+    }
+
+    #[test]
+    fn what_is_within_the_limits_is_written_anew() {
+        let integers = key(CollectionKind::Set, (0..300).map(|i| (i * 70_000).to_string()).collect());
+        let found = remedy(Server::redis(7, 0), &[(integers, 12_000)]).unwrap();
+        assert_eq!(found.describe(), "write them anew, as they are within the server's limits");
+        assert!(found.settings.is_empty() && found.bytes < 2000.0, "{}", found.bytes);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::population::{Blocks, Population, SampledKey};
 use crate::remedy::Remedy;
 use crate::sample::BlockSample;
 use crate::slot_tally::{HotSlot, SlotTally};
-use crate::summary::{EVEN_PART, SAMPLE_BYTES, Summary};
+use crate::summary::{EVEN_PART, HandMade, SAMPLE_BYTES, Summary};
 
 /// All samples together may take this.
 const SAMPLES_BYTES: usize = 48 << 20;
@@ -308,7 +308,11 @@ fn findings_of_folded(namespace: &Namespace, held: &Held, scan: &Scan, tables: &
         name: namespace.keys.to_string(),
         line: namespace.line(),
         moving_from: namespace.former.as_ref().map(|former| former.placement.line(namespace.keys.first())),
-        keys: estimate(held.keys as f64, held.keys, held.keys_squared),
+        // Of a few large ones a sample may have come by their parts, and not by their buckets.
+        keys: match held.keys.max(held.in_parts) {
+            keys if keys > held.keys => estimate(keys as f64, keys, keys as f64),
+            keys => estimate(keys as f64, keys, held.keys_squared),
+        },
         bytes: estimate(held.bytes as f64 + table_bytes, held.bytes, held.bytes_squared),
         held: held.clone(),
         scale,
@@ -396,6 +400,12 @@ impl FamilyFindings {
     /// Which collections a layout can place its keys as: nearly all are of one such type, and it is known what they take folded.
     pub fn collection(&self) -> Option<CollectionKind> {
         collection_of(&self.summary)
+    }
+
+    /// Whether they are hashes that somebody made to fold something.
+    pub fn hand_made(&self) -> Option<HandMade> {
+        let summary = &self.summary;
+        if summary.kind() == Kind::Hash { summary.elements.hand_made() } else { None }
     }
 
     /// What settings of the server would save, where it has such limits: at least this share.

@@ -18,6 +18,7 @@ pub(crate) fn choice_json(choice: &Choice, own: Value) -> Value {
             "name": setting.name, "needs": setting.needs, "has": setting.has, "bytes_without": setting.bytes_without,
         })).collect::<Vec<_>>(),
         "notes": choice.notes,
+        "other_ways": choice.other_ways,
     });
     if let (Value::Object(said), Value::Object(own)) = (&mut said, own) {
         // Of a cluster only.

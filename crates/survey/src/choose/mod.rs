@@ -183,6 +183,8 @@ pub struct Choice {
     pub pays_from_keys: Option<u64>,
     /// What else there is to know.
     pub notes: Vec<String>,
+    /// What else can be done about them, by settings or where they are buckets made by hand.
+    pub other_ways: Vec<String>,
 }
 
 impl Choice {

@@ -71,6 +71,7 @@ pub(super) fn left(model: &Model, now: Footprint, read_us: f64) -> Choice {
         relies_on: Vec::new(),
         pays_from_keys: None,
         notes: Vec::new(),
+        other_ways: Vec::new(),
     }
 }
 

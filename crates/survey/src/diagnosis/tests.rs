@@ -91,10 +91,10 @@ fn the_study_is_explained() {
     assert_eq!(finding.examples.len(), 3);
     let [raise, buckets] = &finding.mends[..] else { panic!("{:?}", finding.mends) };
     let cli = lines(raise, "shell");
-    assert_eq!(cli[0], "redis-cli -h here -p 1 CONFIG SET hash-max-listpack-entries 1000");
+    assert_eq!(cli[0], "redis-cli -h here -p 1 CONFIG SET hash-max-listpack-entries 1024");
     assert_eq!(cli[1], "keyfold doctor redis://here:1 --rewrite");
-    assert_eq!(lines(raise, "redis.conf"), ["hash-max-listpack-entries 1000"]);
-    assert!(lines(raise, "AWS")[0].contains("ParameterName=hash-max-listpack-entries,ParameterValue=1000"));
+    assert_eq!(lines(raise, "redis.conf"), ["hash-max-listpack-entries 1024"]);
+    assert!(lines(raise, "AWS")[0].contains("ParameterName=hash-max-listpack-entries,ParameterValue=1024"));
     assert!(buckets.what.contains("divide ids by 100"), "{}", buckets.what);
     let cost = finding.cost_bytes.unwrap();
     assert!(buckets.saves_bytes.unwrap() <= cost && raise.saves_bytes.unwrap() <= cost);
@@ -120,7 +120,7 @@ fn the_value_that_broke_it_is_named() {
     assert_eq!(finding.kind, Trouble::LongValue);
     let example = &finding.examples[0];
     assert_eq!((example.field.as_deref(), example.long), (Some(&b"bio"[..]), Some(("value", 300))));
-    assert_eq!(lines(&finding.mends[0], "redis.conf"), ["hash-max-listpack-value 300"]);
+    assert_eq!(lines(&finding.mends[0], "redis.conf"), ["hash-max-listpack-value 512"]);
     assert!(finding.why[0].starts_with("1 of 100 entries are too long"), "{:?}", finding.why);
 }
 
@@ -143,7 +143,7 @@ fn a_limit_is_not_raised_for_outliers() {
         case.hand_made(&format!("profile:{bucket}"), Encoding::Table, &fields);
     }
     let finding = case.only();
-    assert_eq!(lines(&finding.mends[0], "redis.conf"), ["hash-max-listpack-value 200"]);
+    assert_eq!(lines(&finding.mends[0], "redis.conf"), ["hash-max-listpack-value 256"]);
     assert!(finding.mends[0].what.contains("1 hash with longer ones"), "{}", finding.mends[0].what);
     assert!(finding.mends[1].what.contains("keys of their own"), "{}", finding.mends[1].what);
 }

@@ -164,7 +164,8 @@ impl Plan {
     pub fn notable(&self) -> (impl Iterator<Item = &(Family, Part)>, u64, u64) {
         let is_minor = |(family, part): &&(Family, Part)| {
             let left = matches!(part, Part::Left | Part::GoesWith(_));
-            left && family.keys < LEAST_KEYS && family.choice.bytes_now < MINOR_BYTES
+            let is_small = family.keys < LEAST_KEYS && family.choice.bytes_now < MINOR_BYTES;
+            left && is_small && family.choice.other_ways.is_empty()
         };
         let minor = || self.families.iter().filter(is_minor);
         let (families, keys) = (minor().count() as u64, minor().map(|(family, _)| family.keys).sum());

@@ -210,7 +210,7 @@ fn describe_choice(text: &mut String, choice: &Choice, keys: u64) {
         let (low, high) = (fill.quantile(0.01), fill.quantile(0.99));
         comment(text, &format!("{:.0} entries to a bucket; in 98 % of buckets {low} to {high}.", fill.mean()));
     }
-    choice.notes.iter().for_each(|note| comment(text, &format!("{note}.")));
+    choice.notes.iter().chain(&choice.other_ways).for_each(|note| comment(text, &format!("{note}.")));
     choice.relies_on.iter().filter_map(|setting| without(setting, keys)).for_each(|line| comment(text, &line));
 }
 

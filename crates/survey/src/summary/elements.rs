@@ -39,10 +39,14 @@ pub struct HandMade {
 }
 
 impl HandMade {
-    /// What they are.
-    pub(crate) fn describe(self) -> String {
+    /// What they are, and how they become keys of their own.
+    pub fn describe(self) -> String {
         let what = if self.numbers { "numbers" } else { "ids of their own" };
-        format!("buckets made by hand: hashes of about {:.0} fields, which are {what}", self.fields)
+        format!(
+            "buckets made by hand: hashes of about {:.0} fields, which are {what}; `keyfold fold --from buckets` makes a key \
+             of each field (docs/sources.md)",
+            self.fields
+        )
     }
 }
 

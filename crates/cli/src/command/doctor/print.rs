@@ -31,7 +31,10 @@ pub(super) fn print(report: &Report, out: &mut Paper) -> anyhow::Result<()> {
     }
     if number == 0 {
         let looked = if report.broken_off.is_some() { "as far as it was looked at, " } else { "" };
-        writeln!(out, "{looked}nothing found that costs memory")?;
+        writeln!(
+            out,
+            "{looked}nothing found that costs memory; `keyfold analyze` weighs what else there is, sets too"
+        )?;
     }
     if let Some(reason) = &report.broken_off {
         writeln!(out, "\n{RED}not everything was looked at{RED:#}: {reason}")?;

@@ -21,6 +21,7 @@ use keyfold_survey::population::{Blocks, Population, SampledKey};
 use keyfold_survey::remedy::{REWRITTEN, Remedy};
 use keyfold_survey::sample::{Block, BlockSample, PlainAndPacked};
 use keyfold_survey::slot_tally::{self, SlotTally};
+use keyfold_survey::summary::HandMade;
 use keyfold_survey::survey::{self, FamilyFindings, Folded};
 
 use crate::config::plan::PlanConfig;
@@ -51,6 +52,8 @@ pub(crate) struct Gathered {
     pub(crate) codings: Vec<Coding>,
     /// What settings of the server would save without folding.
     pub(crate) remedy: Option<Remedy>,
+    /// Where they are buckets that somebody made by hand.
+    pub(crate) hand_made: Option<HandMade>,
 }
 
 impl Gathered {
@@ -290,7 +293,7 @@ fn unplaced(family: &FamilyFindings, remedied: Remedied<'_>) -> Option<String> {
 fn found(family: FamilyFindings, remedied: Remedied<'_>) -> Option<Gathered> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
     let keys = placeable(&family).round() as u64;
-    let (collection, remedy) = (family.collection(), remedied.of(&family));
+    let (collection, remedy, hand_made) = (family.collection(), remedied.of(&family), family.hand_made());
     let FamilyFindings { template, sample, even, blocks, kept, within, slots_seen, .. } = family;
     let template = template.filter(|_| keys > 0 && !sample.is_empty())?;
     let prefix = template.literal_prefix();
@@ -308,6 +311,7 @@ fn found(family: FamilyFindings, remedied: Remedied<'_>) -> Option<Gathered> {
         slots_seen,
         codings,
         remedy,
+        hand_made,
     })
 }
 
@@ -394,6 +398,7 @@ impl Growing {
             slots_seen,
             codings: Vec::new(),
             remedy: None,
+            hand_made: None,
         })
     }
 }

@@ -12,6 +12,7 @@ use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::choose::{Aims, choose_among};
 use keyfold_survey::plan::{Family, Heading, Plan};
+use keyfold_survey::summary::HandMade;
 
 use crate::config::plan::PlanConfig;
 use crate::origin::{self, Origin};
@@ -98,6 +99,7 @@ fn weigh_codecs(survey: &mut Survey, origin: &dyn Origin, config: &PlanConfig, i
 
 fn decide(gathered: &Gathered, aims: &Aims) -> Family {
     let mut choice = choose_among(&gathered.population(), aims, &gathered.codings);
+    choice.other_ways.extend(gathered.hand_made.map(HandMade::describe));
     if let Some(remedy) = &gathered.remedy {
         remedy.tell(&mut choice);
     }

@@ -71,6 +71,9 @@ impl Report<'_> {
             if let Some(why) = why_not(family, part) {
                 writeln!(out, "{}: {why}", family.template)?;
             }
+            for other_way in &family.choice.other_ways {
+                writeln!(out, "{}: {other_way}", family.template)?;
+            }
         }
         if minor > 0 {
             let (keys, templates) = (plural(minor_keys, "key"), plural(minor, "other template"));

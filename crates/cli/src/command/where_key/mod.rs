@@ -427,7 +427,9 @@ fn report_encoding(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let encoding: String = server.ask(&[b"OBJECT", b"ENCODING", key])?;
-    let warning = if encoding == "hashtable" { " (it saves nothing: over the server's listpack limits)" } else { "" };
+    // A set that is none is no bucket, and there may be no limit that it is over.
+    let is_unpacked = encoding == "hashtable" && server.ask::<String>(&[b"TYPE", key])? == "hash";
+    let warning = if is_unpacked { " (it saves nothing: over the server's listpack limits)" } else { "" };
     report.add(encoding_name, format!("{encoding}{warning}"), encoding);
     // Some managed servers block MEMORY; the rest is worth having without it.
     if let Ok(Some(bytes)) = server.ask::<Option<u64>>(&[b"MEMORY", b"USAGE", key]) {

@@ -169,12 +169,33 @@ fn over_the_limits(server: &Server) {
 }
 
 #[test]
+fn of_buckets_made_by_hand_the_way_out_is_said() {
+    for binary in servers() {
+        let server = binary.start(&[]).unwrap();
+        let mut wire = server.connect().unwrap();
+        for bucket in 0..40 {
+            let fields: Vec<String> = (0..100).map(|id| (bucket * 100 + id).to_string()).collect();
+            let words: Vec<&[u8]> = fields.iter().flat_map(|field| [field.as_bytes(), b"12345678"]).collect();
+            wire.call(&[&[&b"HSET"[..], format!("mediabucket:{bucket}").as_bytes()], &words[..]].concat()).unwrap();
+        }
+        let analysis = succeed(&["analyze", &server.url(), "--wide"]);
+        assert!(analysis.contains("`keyfold fold --from buckets`"), "{analysis}");
+        let (_, plan, _) = run(&["plan", &server.url()]);
+        assert!(
+            plan.contains("mediabucket:{id:int}: buckets made by hand: hashes of about 100 fields, which are numbers"),
+            "{plan}"
+        );
+        assert!(plan.contains("`keyfold fold --from buckets`"), "{plan}");
+    }
+}
+
+#[test]
 fn hashtables_that_settings_would_pack_take_what_is_said_once_these_are_set() {
     for binary in servers() {
         let server = binary.start(&[]).unwrap();
         over_the_limits(&server);
         let report: Value = serde_json::from_str(&succeed(&["analyze", &server.url(), "--json"])).unwrap();
-        assert!(report["notes"].to_string().contains("stays one until it is read from a dump"), "{report:#}");
+        assert!(report["notes"].to_string().contains("`keyfold doctor URL --rewrite`"), "{report:#}");
         let mut set = Vec::new();
         for keys in ["followers:{id:int}", "article:{id:int}"] {
             let found = family(&report, keys);

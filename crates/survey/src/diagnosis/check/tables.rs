@@ -86,8 +86,18 @@ fn tell(seen: &Observation, name: &FamilyName, family: &Family, tally: &Tally, c
     finding.cost_bytes = Some(saves_bytes(tally));
     finding.examples.clone_from(&tally.examples);
     finding.why = why(seen, tally, cause);
-    finding.mends = mends(seen, name, family, tally, cause);
-    finding.rewrite = if cause == Cause::Past { Rewrite::Now } else { Rewrite::After };
+    let raised = match cause {
+        Cause::Entries => raise_entries(seen, tally),
+        Cause::LongField | Cause::LongValue => raise_value(seen, tally),
+        Cause::FieldExpiry | Cause::Past => None,
+    };
+    let raises_a_limit = raised.is_some();
+    finding.mends = raised.into_iter().chain(mends(seen, name, family, tally, cause)).collect();
+    finding.rewrite = match cause {
+        Cause::Past => Rewrite::Now,
+        _ if raises_a_limit => Rewrite::After,
+        _ => Rewrite::No,
+    };
     finding
 }
 
@@ -131,6 +141,7 @@ fn never_loaded(seen: &Observation, cause: Cause) -> Option<String> {
     })
 }
 
+/// What mends it beside a higher limit.
 fn mends(seen: &Observation, name: &FamilyName, family: &Family, tally: &Tally, cause: Cause) -> Vec<Mend> {
     match cause {
         Cause::Past => {
@@ -142,13 +153,15 @@ fn mends(seen: &Observation, name: &FamilyName, family: &Family, tally: &Tally, 
                           within values, which any version packs";
             vec![Mend::advice(advice).saving(tally.now_bytes, tally.packed_bytes)]
         }
-        Cause::Entries => {
-            raise_entries(seen, tally).into_iter().chain(right_bucket(seen, name, family, tally)).collect()
-        }
-        Cause::LongField | Cause::LongValue => {
-            raise_value(seen, tally).into_iter().chain(right_bucket(seen, name, family, tally)).collect()
+        Cause::Entries | Cause::LongField | Cause::LongValue => {
+            right_bucket(seen, name, family, tally).into_iter().collect()
         }
     }
+}
+
+/// A limit that is too low is raised to the next power of two: what grows by one beyond the largest of today would be a hashtable.
+fn with_room(seen: &Observation, limit: Limit, least: u64) -> u64 {
+    if least <= seen.settings.limit(limit).value { least } else { least.next_power_of_two() }
 }
 
 fn raise_entries(seen: &Observation, tally: &Tally) -> Option<Mend> {
@@ -156,6 +169,7 @@ fn raise_entries(seen: &Observation, tally: &Tally) -> Option<Mend> {
         return None;
     }
     let limits = [(Limit::Entries, tally.most_entries), (Limit::ValueBytes, tally.longest_bytes)];
+    let limits = limits.map(|(limit, least)| (limit, with_room(seen, limit, least)));
     let slow = if tally.most_entries > 256 {
         ", which makes reads slower: a listpack of 1,000 entries takes some 4 µs to search, one of 100 less than 1"
     } else {
@@ -175,7 +189,8 @@ fn raise_value(seen: &Observation, tally: &Tally) -> Option<Mend> {
         0 => String::new(),
         left => format!("; {} with longer ones stay as they are", hashes(left)),
     };
-    let mend = Mend::limits(format!("raise the limit and write them anew{rest}"), seen, &[(Limit::ValueBytes, least)]);
+    let limits = [(Limit::ValueBytes, with_room(seen, Limit::ValueBytes, least))];
+    let mend = Mend::limits(format!("raise the limit and write them anew{rest}"), seen, &limits);
     let after = tally.now_bytes.saturating_sub(saves);
     (saves > 0).then(|| mend.with_line("shell", rewrite_command(seen)).saving(tally.now_bytes, after))
 }
@@ -196,9 +211,14 @@ fn right_bucket(seen: &Observation, name: &FamilyName, family: &Family, tally: &
         Some(_) => return None,
         None if tally.most_entries > seen.settings.hash_entries.value => Mend::advice(format!(
             "no setting, but {AIM_ENTRIES} entries to a hash instead of {}{}: in listpacks under every default, and \
-             fast to read",
+             fast to read. Or leave them to clients as they are, and have `keyfold plan {}` weigh what they take folded",
             grouped(tally.entries / tally.hashes.max(1)),
-            if family.has_integer_fields() { format!(" (divide ids by {AIM_ENTRIES})") } else { String::new() }
+            if family.has_integer_fields() {
+                format!(" (divide ids by {AIM_ENTRIES}; `keyfold fold --from buckets` does so without a new release)")
+            } else {
+                String::new()
+            },
+            seen.names.url
         )),
         None => Mend::advice(
             "no setting, but values over the limit in keys of their own, as keyfold spills them: one outlier then \
