@@ -148,7 +148,7 @@ impl Remedy {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, not negative")]
         let bytes = self.bytes.round() as u64;
         if choice.verdict == Verdict::Fold && !self.sets_as_hashes && bytes <= choice.bytes_after {
-            choice.leave(format!("packed by the server itself they take no more than folded: {}", self.describe()));
+            choice.leave("packed by the server itself they take no more than folded".to_owned());
         }
         if choice.verdict == Verdict::Fold {
             let times = self.bytes / choice.bytes_after.max(1) as f64;
