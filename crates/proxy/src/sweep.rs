@@ -269,14 +269,14 @@ struct Remover {
 
 impl Remover {
     async fn remove_due(&mut self) -> Result<(), Broken> {
+        let mut broken = Ok(());
         loop {
             let due = self.asking.with_env(|env| env.stats.sweep().expiring.take_due(env.now_ms, BUCKETS_AT_ONCE));
             let abandoned =
                 self.asking.with_env(|env| env.stats.sweep().abandoned.take_due(env.now_ms, BUCKETS_AT_ONCE));
             if due.is_empty() && abandoned.is_empty() {
-                return Ok(());
+                return broken;
             }
-            let mut broken = Ok(());
             for (node, due) in self.by_node(due, |bucket| bucket) {
                 let looked = self.look_through(node, |layout| Sweep::of_buckets(&due, layout)).await;
                 if looked.is_err() {
@@ -291,7 +291,6 @@ impl Remover {
                 }
                 broken = looked.and(broken);
             }
-            broken?;
         }
     }
 

@@ -228,7 +228,7 @@ fn tables(family: &FamilyFindings) -> String {
         return String::new();
     }
     let share = 100.0 * tables as f64 / keys as f64;
-    format!("; {share:.0} % are hashtables, over the limits up to which they are packed")
+    format!("; {share:.0} % are hashtables")
 }
 
 /// What is advised for each family is what a plan of all makes of it: some can't be folded beside others, some share the

@@ -171,7 +171,9 @@ impl Remedy {
             all.push("keep the sets as hashes with empty values, which this server packs".to_owned());
         }
         if all.is_empty() {
-            all.push("write them anew, as they are within the server's limits".to_owned());
+            all.push(
+                "write them anew, as they are within the server's limits, unless fields of theirs expire".to_owned(),
+            );
         }
         all.join(", ")
     }
@@ -301,7 +303,10 @@ mod tests {
     fn what_is_within_the_limits_is_written_anew() {
         let integers = key(CollectionKind::Set, (0..300).map(|i| (i * 70_000).to_string()).collect());
         let found = remedy(Server::redis(7, 0), &[(integers, 12_000)]).unwrap();
-        assert_eq!(found.describe(), "write them anew, as they are within the server's limits");
+        assert_eq!(
+            found.describe(),
+            "write them anew, as they are within the server's limits, unless fields of theirs expire"
+        );
         assert!(found.settings.is_empty() && found.bytes < 2000.0, "{}", found.bytes);
     }
 

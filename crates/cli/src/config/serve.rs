@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
-use keyfold_core::access::Users;
+use keyfold_core::access::{Users, UsersFile as _};
 use keyfold_core::cluster::{Announced, Endpoint};
 use keyfold_core::layout::{CacheRules, Layout, LayoutFile};
 use keyfold_core::resp::RequestLimits;

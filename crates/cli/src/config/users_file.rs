@@ -33,11 +33,6 @@ impl File {
     pub(crate) fn is_known(&self, text: &[u8]) -> bool {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) == Some(xxh3_128(text))
     }
-
-    /// Notes that it is gone by what it says.
-    pub(crate) fn note(&self, text: &[u8]) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(xxh3_128(text));
-    }
 }
 
 impl UsersFile for File {
@@ -49,6 +44,10 @@ impl UsersFile for File {
         replace(&self.path, text).map_err(|error| format!("can't write {}: {error}", self.path.display()))?;
         self.note(text);
         Ok(())
+    }
+
+    fn note(&self, text: &[u8]) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(xxh3_128(text));
     }
 }
 

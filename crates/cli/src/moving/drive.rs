@@ -10,7 +10,7 @@ use keyfold_core::drive::Context;
 use keyfold_core::layout::{Layout, Located, NamespaceIndex};
 use keyfold_core::mover::{Left, Moved, Mover};
 use keyfold_proxy::Nonces;
-use keyfold_report::number::{plural, size};
+use keyfold_report::number::{count, plural, size};
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
@@ -404,6 +404,20 @@ fn removal_of_old(key: &[u8], layout: &Layout) -> String {
         Located::Placed(_) | Located::Plain | Located::Reserved => None,
     };
     Stored::of(old.as_ref(), key).removal()
+}
+
+/// How many stay in their old places, and who reaches them there.
+pub(crate) fn describe_left(left: &Moved) -> String {
+    let reached = left.left_count - left.without_key;
+    let reached = (reached > 0).then(|| match reached {
+        1 => "1 key stays in its old place, where clients of keyfold still reach it".to_owned(),
+        _ => format!("{} keys stay in old places, where clients of keyfold still reach them", count(reached)),
+    });
+    let without_key = (left.without_key > 0).then(|| {
+        let fields = plural(left.without_key, "field");
+        format!("{fields} of handmade hashes belong to no key, and clients of keyfold don't reach what is there")
+    });
+    reached.into_iter().chain(without_key).collect::<Vec<_>>().join("; ")
 }
 
 /// Why a key stays, and what to do, by the layout in which it is being moved.

@@ -31,6 +31,9 @@ pub trait UsersFile: fmt::Debug + Send + Sync {
     /// # Errors
     /// Why it can't be written, for whoever asked.
     fn write(&self, text: &[u8]) -> Result<(), String>;
+
+    /// Notes that users are as this text, which was read, says.
+    fn note(&self, text: &[u8]);
 }
 
 type ByName = BTreeMap<String, Arc<User>>;
@@ -197,8 +200,13 @@ impl Users {
     /// What is wrong with it. Then nothing has changed.
     pub(crate) fn load(&self) -> Option<Result<(), String>> {
         let file = self.file.as_ref()?;
-        let read = file.read().and_then(|text| Self::parse(&text).map_err(|error| error.to_string()));
-        Some(read.map(|other| self.replace_by(&other)))
+        let read = file.read().and_then(|text| {
+            let other = Self::parse(&text).map_err(|error| error.to_string())?;
+            self.replace_by(&other);
+            file.note(&text);
+            Ok(())
+        });
+        Some(read)
     }
 
     /// Writes the file, for ACL SAVE; none where there is no file.

@@ -464,9 +464,10 @@ impl Key {
         self.spots[0].place.as_ref().is_some_and(|place| place.physical.as_slice() != self.logical)
     }
 
-    /// Whether something was found of it in a field of a bucket.
-    pub(crate) fn is_in_a_field(&self) -> bool {
-        self.spots.iter().any(|spot| spot.bucket().is_some() && spot.frame().is_some())
+    /// Whether something was found of it under another name than its own, of which nobody is told by the server.
+    pub(crate) fn is_under_another_name(&self) -> bool {
+        let is_another = |spot: &Spot| spot.packing().is_none() && spot.physical(&self.logical) != self.logical;
+        self.spots.iter().any(|spot| spot.is_stored() && is_another(spot))
     }
 
     /// Whether each place where it may lie is in a bucket.

@@ -169,6 +169,12 @@ impl Load {
         self
     }
 
+    /// One of folded keys that says to who caches what is read when these expire, and needs no more of them.
+    pub(crate) fn of_expiries<'a>(env: &Env<'_>, keys: impl Iterator<Item = (&'a [u8], Located)>) -> Self {
+        let folded = keys.filter(|(_, located)| located.namespace().is_some());
+        Self::located(env, folded).apart().sparing().leaving_parts()
+    }
+
     /// The same, where collections in parts are left unread, for a caller that has no use for their members.
     pub(crate) fn leaving_parts(mut self) -> Self {
         self.most_members = Some(0);

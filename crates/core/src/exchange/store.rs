@@ -143,13 +143,13 @@ pub(crate) fn plan_writes(
 }
 
 /// Adds what is published of folded keys: before all else of a key that what it held had expired, and last that what it was
-/// given has. Of a plain key the server tells itself, unless it is one that was still in a bucket, and goes from there.
+/// given has. Of a plain key the server tells itself, unless it goes from where it lay under another name.
 fn publish(writes: &mut CompareAndSet, by_name: &transfer::ByName<'_>, space: &Space, notices: Notices) {
     let mut begun = BTreeSet::new();
     let gone: BTreeSet<&[u8]> =
         space.changes().filter(|(_, held)| matches!(held, Held::Nothing)).map(|(logical, _)| logical).collect();
     let folded = |logical: &[u8]| {
-        let is_told = |key: &&&Key| key.is_told_by_keyfold() || gone.contains(logical) && key.is_in_a_field();
+        let is_told = |key: &&&Key| key.is_told_by_keyfold() || gone.contains(logical) && key.is_under_another_name();
         by_name.get(logical).filter(is_told)
     };
     for (logical, event) in space.events() {

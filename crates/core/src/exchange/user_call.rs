@@ -235,9 +235,8 @@ impl UserCall {
     /// Looks when what the call may have read expires, where that is to be known, before it is answered.
     fn note_expiries(&mut self, answer: &[u8], env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let wants = self.for_cache && !answer.starts_with(b"-");
-        let folded = self.keys.iter().filter(|(_, located)| wants && located.namespace().is_some());
-        let mut load =
-            Load::located(env, folded.map(|(key, located)| (key.as_slice(), located.clone()))).apart().sparing();
+        let keys = self.keys.iter().filter(|_| wants).map(|(key, located)| (key.as_slice(), located.clone()));
+        let mut load = Load::of_expiries(env, keys);
         if load.keys().is_empty() {
             return done(io, answer);
         }

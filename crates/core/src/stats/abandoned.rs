@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::expiring::PUT_BACK_MS;
+
 /// At most so many names are noted: a megabyte or two.
 const MOST_NAMES: usize = 1 << 14;
 
@@ -52,12 +54,12 @@ impl Abandoned {
         }
     }
 
-    /// Notes again what was taken and could not be looked at.
+    /// Notes again what was taken and could not be looked at; for some seconds later, so that what can be comes first.
     pub fn put_back(&self, taken: Vec<NotedParts>, now_ms: i64) {
         let mut noted = self.noted();
         for NotedParts { owner, looks } in taken {
             if noted.len() < MOST_NAMES {
-                noted.entry(owner).or_insert((looks, now_ms));
+                noted.entry(owner).or_insert((looks, now_ms.saturating_add(PUT_BACK_MS)));
             }
         }
     }
@@ -100,8 +102,8 @@ mod tests {
         abandoned.look_again(b"~a|1".to_vec(), 0, 100);
         let taken = abandoned.take_due(1100, 9);
         abandoned.put_back(taken.clone(), 1200);
-        assert!(abandoned.take_due(1199, 9).is_empty());
-        assert_eq!(abandoned.take_due(1200, 9), taken);
+        assert!(abandoned.take_due(1199 + PUT_BACK_MS, 9).is_empty());
+        assert_eq!(abandoned.take_due(1200 + PUT_BACK_MS, 9), taken);
         // What was noted anew meanwhile is looked at from the beginning.
         abandoned.note(b"~a|1".to_vec());
         abandoned.put_back(taken, 1200);

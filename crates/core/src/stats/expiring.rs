@@ -20,6 +20,9 @@ const HORIZON_MS: i64 = 10 * 60 * 1000;
 const LEAST_DELAY_MS: i64 = 200;
 const MOST_DELAY_MS: i64 = 3000;
 
+/// How much later what could not be looked at is due again, in milliseconds.
+pub(super) const PUT_BACK_MS: i64 = 5000;
+
 /// The buckets that are noted.
 #[derive(Debug, Default)]
 pub struct Expiring {
@@ -67,9 +70,9 @@ impl Expiring {
         taken
     }
 
-    /// Notes again what was taken and could not be looked through.
+    /// Notes again what was taken and could not be looked through; for some seconds later, so that what can be comes first.
     pub fn put_back(&self, taken: &[Vec<u8>], now_ms: i64) {
-        taken.iter().for_each(|bucket| self.note(bucket, now_ms, now_ms));
+        taken.iter().for_each(|bucket| self.note(bucket, now_ms.saturating_add(PUT_BACK_MS), now_ms));
     }
 
     /// How long the first has been due, in milliseconds; 0 where none is.
@@ -121,8 +124,8 @@ mod tests {
         expiring.note(b"a", 1000, 1000);
         let taken = expiring.take_due(1200, 9);
         expiring.put_back(&taken, 1200);
-        assert!(expiring.take_due(1399, 9).is_empty());
-        assert_eq!(expiring.take_due(1400, 9), taken);
+        assert!(expiring.take_due(1200 + PUT_BACK_MS, 9).is_empty());
+        assert_eq!(expiring.take_due(1200 + 2 * PUT_BACK_MS, 9), taken);
     }
 
     #[test]

@@ -114,6 +114,7 @@ fn what_goes_while_keys_are_moved_back_is_told() {
     assert_eq!(call(&mut wire, "CONFIG SET notify-keyspace-events EA"), "+OK\r\n");
     for id in 1..8 {
         call(&mut wire, &format!("SET user:{id} v"));
+        call(&mut wire, &format!("SET zip:{id} v"));
     }
     let before = proxy.layout();
     let next = before.plan_unfold(&before.iter().map(|(index, _)| index).collect::<Vec<_>>()).unwrap().layout;
@@ -128,6 +129,8 @@ fn what_goes_while_keys_are_moved_back_is_told() {
         (&["MULTI", "DEL user:5", "EXEC"], &["del user:5"]),
         // In its new place it is the server's to tell.
         (&["SET user:6 w", "DEL user:6"], &["set user:6", "del user:6"]),
+        (&["DEL zip:1"], &["del zip:1"]),
+        (&["GETDEL zip:2"], &["del zip:2"]),
         (&["DEL user:99"], &[]),
     ] {
         for command in commands {

@@ -95,8 +95,12 @@ pub(crate) fn run(analyze: &Analyze, out: &mut Paper) -> anyhow::Result<()> {
     let report = advise(findings, &aims, stored, &mut |population, even| weighing.codings(population, even));
 
     notes.extend(slot_tally::notes(&report.hot_slots));
-    if report.families.iter().any(|one| one.advice == Advice::Set) {
+    let remedies =
+        || report.families.iter().filter(|one| one.advice == Advice::Set).filter_map(|one| one.remedy.as_ref());
+    if remedies().any(|remedy| !remedy.settings.is_empty()) {
         notes.push(format!("{REWRITTEN}; the same settings in its configuration file, or they are gone after that"));
+    } else if remedies().next().is_some() {
+        notes.push(REWRITTEN.to_owned());
     }
     notes.extend(notes_on(&walked, known, seen, is_whole));
     notes.append(&mut weighing.notes);

@@ -136,20 +136,10 @@ pub(super) fn report(
     )?;
     say_rss(survey.rss_bytes(), done, out)?;
     if left.left_count > 0 {
-        let reached = left.left_count - left.without_key;
-        let reached = (reached > 0).then(|| match reached {
-            1 => "1 key stays in its old place, where clients of keyfold still reach it".to_owned(),
-            _ => format!("{} keys stay in old places, where clients of keyfold still reach them", count(reached)),
-        });
-        let without_key = (left.without_key > 0).then(|| {
-            let fields = plural(left.without_key, "field");
-            format!("{fields} of handmade hashes belong to no key, and clients of keyfold don't reach what is there")
-        });
-        let both: Vec<String> = reached.into_iter().chain(without_key).collect();
         writeln!(
             out,
             "\n{}; the namespaces stay between their placements. Mend this and run the same command again:",
-            both.join("; ")
+            drive::describe_left(left)
         )?;
         for (key, why) in left.left.iter().take(config.flags.list) {
             writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(key, why, &done.layout))?;

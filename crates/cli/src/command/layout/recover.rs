@@ -20,7 +20,7 @@ use crate::config::layout::Recover;
 use crate::layout::evidence::{Evidence, Verdict};
 use crate::layout::writer;
 use crate::moving::carry_out::Done;
-use crate::moving::drive::explain;
+use crate::moving::drive::{describe_left, explain};
 use crate::moving::recovery::{describe, put_in_force, put_in_force_on_all, settle};
 
 /// Some keys hold two values, or another type.
@@ -157,7 +157,7 @@ fn conclude(verdict: &Verdict, done: Option<&Done>, dry_run: bool, out: &mut Pap
         writeln!(out, "keys are looked for in two places, which is slower and loses nothing: {why}")?;
     }
     if done.driven.left.left_count > 0 {
-        writeln!(out, "\n{} in old places, where clients still reach them:", count(done.driven.left.left_count))?;
+        writeln!(out, "\n{}:", describe_left(&done.driven.left))?;
         for (key, why) in &done.driven.left.left {
             writeln!(out, "  \"{}\": {}", key.escape_ascii(), explain(key, why, &done.layout))?;
         }

@@ -27,6 +27,8 @@ use crate::scan::{self, KeyScan};
 const SAMPLE: u64 = 20_000;
 /// Logical keys whose values are read, of each namespace.
 const RECORDS: u64 = 10_000;
+/// A set or hash of which members are drawn counts for so many of them.
+const DRAWN: u64 = 50;
 /// Keys of the server among which they are looked for.
 const NAMES: u64 = 400_000;
 
@@ -56,6 +58,8 @@ pub(crate) struct Namespace {
 #[derive(Clone, Copy, Debug, Default)]
 struct Plain {
     records: u64,
+    /// What was read, as many times as the value of a small key.
+    read: u64,
     bytes: f64,
     expiring: u64,
 }
@@ -105,7 +109,7 @@ impl Savings {
     fn weighed(weighed: Vec<(Plain, Folded)>, model: &Model, (keys, expiring): (u64, u64), seen: u64) -> Self {
         let tables_now = model.table_bytes(keys, expiring) as f64;
         let (mut logical, mut logical_expiring) = (keys as f64, expiring as f64);
-        for (plain, folded) in &weighed {
+        for (plain, folded) in weighed.iter().filter(|(plain, _)| plain.records > 0) {
             let share = plain.expiring as f64 / plain.records.max(1) as f64;
             logical += folded.keys.value - folded.physical();
             logical_expiring += folded.keys.value * share - folded.expiring();
@@ -144,7 +148,7 @@ fn weigh(
 ) -> anyhow::Result<BTreeMap<NamespaceIndex, Plain>> {
     let plain: RefCell<BTreeMap<NamespaceIndex, Plain>> = RefCell::default();
     let names = Cell::new(0);
-    let records = |index: &NamespaceIndex| plain.borrow().get(index).map_or(0, |plain| plain.records);
+    let is_known = |index: &NamespaceIndex| plain.borrow().get(index).is_some_and(|plain| plain.read >= RECORDS);
     let manner = Manner {
         layout,
         folded: true,
@@ -153,9 +157,9 @@ fn weigh(
         listpack_limits: (None, None),
         reads: &|_, namespace| {
             names.set(names.get() + 1);
-            namespace.is_some_and(|index| records(&index) < RECORDS)
+            namespace.is_some_and(|index| !is_known(&index))
         },
-        stopped: &|| names.get() >= NAMES || wanted.iter().all(|index| records(index) >= RECORDS),
+        stopped: &|| names.get() >= NAMES || wanted.iter().all(is_known),
     };
     let all = Databases { only: Vec::new() };
     walk_all(nodes, &all, "sampled", &manner, &mut Pace::new(max_ops), &mut |sight| {
@@ -195,18 +199,19 @@ impl Plain {
             },
             Content::Other(_) => return,
         };
-        self.count(bytes as f64, has_expiry);
+        self.count(bytes as f64, has_expiry, 1);
     }
 
     /// The same of a set or hash in parts of which these members are known.
     fn add_large(&mut self, model: &Model, key: &[u8], parts: InParts, known: &Collection) {
         let (smaller, times) = smaller_like(known, parts.members);
         let bytes = model.collection_bytes(key.len() as u64, &smaller, parts.expires) as f64 * times;
-        self.count(bytes, parts.expires);
+        self.count(bytes, parts.expires, DRAWN);
     }
 
-    fn count(&mut self, bytes: f64, has_expiry: bool) {
+    fn count(&mut self, bytes: f64, has_expiry: bool, read: u64) {
         self.bytes += bytes;
+        self.read += read;
         self.records += 1;
         self.expiring += u64::from(has_expiry);
     }

@@ -91,6 +91,15 @@ fn what_acl_commands_changed_outlives_a_sighup_where_the_file_is_the_same() {
             assert!(ask(&mut log_in(&keyfold, "default", "two"), "FLUSHALL").starts_with("-NOPERM "));
             assert_eq!(ask(&mut app, "GET app:1"), "$-1");
         } else {
+            // What was loaded is gone by, and the text of before a change.
+            std::fs::write(&file, format!("{text}user loaded on nopass\n")).unwrap();
+            assert_eq!(ask(&mut client, "ACL LOAD"), "+OK");
+            keyfold.signal(Signal::HUP);
+            keyfold.log_until("who may come in is as it was");
+            std::fs::write(&file, text).unwrap();
+            keyfold.signal(Signal::HUP);
+            keyfold.log_until("read again who may come in");
+            assert_eq!(ask(&mut client, "ACL USERS"), "*1");
             // What was saved is no change from outside.
             assert_eq!(ask(&mut client, "ACL SAVE"), "+OK");
             assert_eq!(ask(&mut client, "ACL SETUSER later on >pw +ping"), "+OK");

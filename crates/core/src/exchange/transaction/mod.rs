@@ -360,7 +360,7 @@ impl Transaction {
         scripted::find_functions(&mut queue, listed, self.notices);
         match Self::start_found(queue, watched, self.notices, self.protocol, env, io.wire) {
             Ok((transaction, replies)) => {
-                *self = transaction;
+                *self = transaction.for_cache(self.for_cache);
                 Step::More(replies)
             }
             Err(message) => self.give_up(format!("-{message}\r\n").into_bytes(), io),
@@ -466,9 +466,7 @@ impl Transaction {
     /// that is known since it was loaded.
     fn note_expiries(&mut self, answer: Vec<u8>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
         let keys: BTreeSet<Vec<u8>> = scripted::script_keys(&self.queue).filter(|_| self.for_cache).collect();
-        let located = keys.iter().map(|key| (key.as_slice(), env.layout.locate(key)));
-        let folded = located.filter(|(_, located)| located.namespace().is_some());
-        let mut load = Load::located(env, folded).apart().sparing();
+        let mut load = Load::of_expiries(env, keys.iter().map(|key| (key.as_slice(), env.layout.locate(key))));
         if load.keys().is_empty() {
             return done(io, &answer);
         }

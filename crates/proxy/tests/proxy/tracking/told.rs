@@ -218,7 +218,11 @@ fn what_expires_in_a_bucket_is_told_at_that_time() {
         "EVAL return(redis.call('EXISTS',KEYS[1])-1) 1 user:1",
         "MULTI|GET user:1|EXEC",
         "MULTI|EVAL_RO return(redis.call('GET',KEYS[1])) 1 user:1|EXEC",
+        "MULTI|FCALL_RO get 1 user:1|EXEC",
     ];
+    let library = b"#!lua name=read\nredis.register_function{function_name='get',\
+        callback=function(keys) return redis.call('GET',keys[1]) end,flags={'no-writes'}}";
+    assert_eq!(writer.call(&[b"FUNCTION", b"LOAD", library]).unwrap(), b"$4\r\nread\r\n");
     // Clocks differ by some milliseconds.
     let is_over = |wire: &mut Wire| {
         let left = call(wire, "PTTL user:1");
@@ -273,6 +277,7 @@ fn what_expires_in_parts_is_told_at_that_time() {
         "SMEMBERS tags:1",
         "SSCAN tags:1 0",
         "SCARD tags:1",
+        "EVAL_RO return(redis.call('SISMEMBER',KEYS[1],'member7')) 1 tags:1",
     ];
     for read in reads {
         'set: loop {
