@@ -4,7 +4,7 @@
 //! Both go faster where they find much, as the server's own expiry does, and never take more than a quarter of the server's
 //! time: after each batch they rest three times as long as it took.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -268,8 +268,9 @@ struct Remover {
 }
 
 impl Remover {
+    /// What a node has that can't be looked at now waits, and holds up no other's.
     async fn remove_due(&mut self) -> Result<(), Broken> {
-        let mut broken = Ok(());
+        let (mut away, mut broken) = (BTreeSet::new(), Ok(()));
         loop {
             let due = self.asking.with_env(|env| env.stats.sweep().expiring.take_due(env.now_ms, BUCKETS_AT_ONCE));
             let abandoned =
@@ -278,18 +279,26 @@ impl Remover {
                 return broken;
             }
             for (node, due) in self.by_node(due, |bucket| bucket) {
-                let looked = self.look_through(node, |layout| Sweep::of_buckets(&due, layout)).await;
-                if looked.is_err() {
+                if !away.contains(&node)
+                    && let Err(reason) = self.look_through(node, |layout| Sweep::of_buckets(&due, layout)).await
+                {
+                    broken = Err(reason);
+                    away.insert(node);
+                }
+                if away.contains(&node) {
                     self.asking.with_env(|env| env.stats.sweep().expiring.put_back(&due, env.now_ms));
                 }
-                broken = looked.and(broken);
             }
             for (node, owners) in self.by_node(abandoned, |parts| &parts.owner) {
-                let looked = self.look_through(node, |_| Sweep::of_parts(&owners)).await;
-                if looked.is_err() {
+                if !away.contains(&node)
+                    && let Err(reason) = self.look_through(node, |_| Sweep::of_parts(&owners)).await
+                {
+                    broken = Err(reason);
+                    away.insert(node);
+                }
+                if away.contains(&node) {
                     self.asking.with_env(|env| env.stats.sweep().abandoned.put_back(owners, env.now_ms));
                 }
-                broken = looked.and(broken);
             }
         }
     }
