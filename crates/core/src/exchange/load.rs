@@ -9,13 +9,13 @@ use std::mem;
 use crate::admin::scratch_key;
 use crate::collection::{CollectionKind, MOST_MEMBERS};
 use crate::command::{self, Flags, Id};
-use crate::exchange::Env;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::{Found, Key, Spilled, Spot};
 use crate::exchange::native_collection::{FEW_MEMBERS, Reading};
 use crate::exchange::parts;
 use crate::exchange::reply_kind::Refusal;
 use crate::exchange::retire::may_have_been_evicted;
+use crate::exchange::{Env, Step};
 use crate::layout::{Located, spill_name};
 use crate::resp::Reply;
 use crate::string::Space;
@@ -257,9 +257,18 @@ impl Load {
         &self.keys
     }
 
-    /// Has whoever caches what can't be read be told at once that it is another.
-    pub(crate) fn note_all_read(&self, env: &Env<'_>) {
-        self.keys.iter().for_each(|key| env.note_read_until(&key.logical, Some(env.now_ms)));
+    /// Takes a reply to one [of expiries](Self::of_expiries); none once all are known, as far as they can be: of what can't be read who
+    /// caches it is told at once.
+    pub(crate) fn take_expiries(&mut self, reply: &[u8], env: &Env<'_>, wire: &mut Vec<u8>) -> Option<Step> {
+        match self.handle_reply(reply, env, wire) {
+            Loading::Wait => return Some(Step::Wait),
+            Loading::More(replies) => return Some(Step::More(replies)),
+            Loading::Ready => {}
+            Loading::Failed(_) => {
+                self.keys.iter().for_each(|key| env.note_read_until(&key.logical, Some(env.now_ms)));
+            }
+        }
+        None
     }
 
     /// Sends the reads; how many replies they have.

@@ -195,14 +195,9 @@ impl UserCall {
                 }
                 Recoded::Unexpected => Step::Unexpected,
             },
-            Phase::Noting { load, answer } => match load.handle_reply(reply, env, io.wire) {
-                Loading::Wait => Step::Wait,
-                Loading::More(replies) => Step::More(replies),
-                Loading::Ready => done(io, answer),
-                Loading::Failed(_) => {
-                    load.note_all_read(env);
-                    done(io, answer)
-                }
+            Phase::Noting { load, answer } => match load.take_expiries(reply, env, io.wire) {
+                Some(step) => step,
+                None => done(io, answer),
             },
         }
     }

@@ -339,14 +339,9 @@ impl Transaction {
                 }
                 Recoded::Unexpected => Step::Unexpected,
             },
-            Phase::Noting { load, answer } => match load.handle_reply(reply, env, io.wire) {
-                Loading::Wait => Step::Wait,
-                Loading::More(replies) => Step::More(replies),
-                Loading::Ready => done(io, answer),
-                Loading::Failed(_) => {
-                    load.note_all_read(env);
-                    done(io, answer)
-                }
+            Phase::Noting { load, answer } => match load.take_expiries(reply, env, io.wire) {
+                Some(step) => step,
+                None => done(io, answer),
             },
             Phase::Unwatching if reply != b"+OK\r\n" => Step::Unexpected,
             // The answer was written when it was known; this is UNWATCH's reply.

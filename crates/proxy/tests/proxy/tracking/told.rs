@@ -192,18 +192,44 @@ fn neighbours_in_a_bucket_are_told_and_others_are_not() {
     drop(server);
 }
 
+/// A proxy behind which what has expired stays where it is.
+fn without_sweep(server: &Server, layout: &str) -> Handle {
+    let mut config = config_for(server);
+    config.layout = Layout::parse_file(layout).unwrap().into();
+    config.sweep.fields_per_second = 0;
+    serve(server, config)
+}
+
+/// Has a key be set so that it expires, and be read. Told of its being set the reader reads once more, until it is told that it is gone;
+/// what it has read too late for that is set anew.
+fn told_of_expiry(writer: &mut Wire, me: &mut Told, key: &str, read: &str, mut set: impl FnMut(&mut Wire, &mut Told)) {
+    // Clocks differ by some milliseconds.
+    let is_over = |wire: &mut Wire| {
+        let left = call(wire, &format!("PTTL {key}"));
+        left.trim().strip_prefix(':').unwrap().parse::<i64>().unwrap() < 50
+    };
+    'set: loop {
+        set(writer, me);
+        loop {
+            for command in read.split('|') {
+                me.ask(command);
+            }
+            if is_over(writer) {
+                continue 'set;
+            }
+            me.hear(key, read);
+            if is_over(writer) {
+                break 'set;
+            }
+        }
+    }
+}
+
 #[test]
 fn what_expires_in_a_bucket_is_told_at_that_time() {
     let server = start_server(&[]);
-    let serve = || {
-        let mut config = config_for(&server);
-        config.layout = Layout::parse_file(ALL_WAYS).unwrap().into();
-        // Nobody sweeps: what has expired stays where it is.
-        config.sweep.fields_per_second = 0;
-        serve(&server, config)
-    };
     // What others read elsewhere is nothing that its own proxy could note.
-    let (proxy, elsewhere) = (serve(), serve());
+    let [proxy, elsewhere] = [(); 2].map(|()| without_sweep(&server, ALL_WAYS));
     let mut writer = connect(&elsewhere);
     let mut me = Told::new(&proxy, "");
     let long = "long".repeat(50);
@@ -223,30 +249,11 @@ fn what_expires_in_a_bucket_is_told_at_that_time() {
     let library = b"#!lua name=read\nredis.register_function{function_name='get',\
         callback=function(keys) return redis.call('GET',keys[1]) end,flags={'no-writes'}}";
     assert_eq!(writer.call(&[b"FUNCTION", b"LOAD", library]).unwrap(), b"$4\r\nread\r\n");
-    // Clocks differ by some milliseconds.
-    let is_over = |wire: &mut Wire| {
-        let left = call(wire, "PTTL user:1");
-        left.trim().strip_prefix(':').unwrap().parse::<i64>().unwrap() < 50
-    };
     for value in ["short", &long] {
         for read in reads {
-            // Told of its being set, it reads once more, until it is told that it is gone. What it has read too late for that
-            // is set anew.
-            'set: loop {
-                call(&mut writer, &format!("SET user:1 {value} PX 300"));
-                loop {
-                    for command in read.split('|') {
-                        me.ask(command);
-                    }
-                    if is_over(&mut writer) {
-                        continue 'set;
-                    }
-                    me.hear("user:1", read);
-                    if is_over(&mut writer) {
-                        break 'set;
-                    }
-                }
-            }
+            told_of_expiry(&mut writer, &mut me, "user:1", read, |writer, _| {
+                call(writer, &format!("SET user:1 {value} PX 300"));
+            });
         }
     }
 }
@@ -256,21 +263,10 @@ fn what_expires_in_a_bucket_is_told_at_that_time() {
 fn what_expires_in_parts_is_told_at_that_time() {
     const TAGS: &str = "[[namespace]]\nkeys = \"tags:{id:int}\"\ntype = \"set\"\nbucket = { span = 16 }\n";
     let server = start_server(&[]);
-    let serve = || {
-        let mut config = config_for(&server);
-        config.layout = Layout::parse_file(TAGS).unwrap().into();
-        // Nobody sweeps: what has expired stays where it is.
-        config.sweep.fields_per_second = 0;
-        serve(&server, config)
-    };
-    let (proxy, elsewhere) = (serve(), serve());
+    let [proxy, elsewhere] = [(); 2].map(|()| without_sweep(&server, TAGS));
     let mut writer = connect(&elsewhere);
     let mut me = Told::new(&proxy, "");
     let members: Vec<String> = (0..300).map(|number| format!("member{number}")).collect();
-    let is_over = |wire: &mut Wire| {
-        let left = call(wire, "PTTL tags:1");
-        left.trim().strip_prefix(':').unwrap().parse::<i64>().unwrap() < 50
-    };
     let reads = [
         "SISMEMBER tags:1 member7",
         "SMISMEMBER tags:1 member7 x",
@@ -280,24 +276,14 @@ fn what_expires_in_parts_is_told_at_that_time() {
         "EVAL_RO return(redis.call('SISMEMBER',KEYS[1],'member7')) 1 tags:1",
     ];
     for read in reads {
-        'set: loop {
-            call(&mut writer, "DEL tags:1");
-            call(&mut writer, &format!("SADD tags:1 {}", members.join(" ")));
+        told_of_expiry(&mut writer, &mut me, "tags:1", read, |writer, me| {
+            call(writer, "DEL tags:1");
+            call(writer, &format!("SADD tags:1 {}", members.join(" ")));
             // From now on its proxy knows where its parts are.
             me.ask("SISMEMBER tags:1 member1");
             me.ask("SISMEMBER tags:1 member2");
-            call(&mut writer, "PEXPIRE tags:1 500");
-            loop {
-                me.ask(read);
-                if is_over(&mut writer) {
-                    continue 'set;
-                }
-                me.hear("tags:1", read);
-                if is_over(&mut writer) {
-                    break 'set;
-                }
-            }
-        }
+            call(writer, "PEXPIRE tags:1 500");
+        });
     }
 }
 
