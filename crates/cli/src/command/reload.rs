@@ -9,7 +9,7 @@ use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
 use crate::config::log;
-use crate::config::serve::{LayoutSource, UsersNow, UsersSource};
+use crate::config::serve::{LayoutSource, Said, UsersSource};
 use crate::flags::serve::ServeFlags;
 use crate::flags::{Cli, Command};
 use crate::moving::KeyCheck;
@@ -84,12 +84,12 @@ impl Reloading {
         if let Some(path) = self.users.path() {
             let path = path.display();
             match self.users.read_again() {
-                Ok(UsersNow::Unchanged) => tracing::info!("who may come in is as it was, as {path} is"),
-                Ok(UsersNow::Users(users)) => {
+                Ok(None) => tracing::info!("who may come in is as it was, as {path} is"),
+                Ok(Some(Said::Users(users))) => {
                     self.reloader.replace_users(&users);
                     tracing::info!("read again who may come in, from {path}");
                 }
-                Ok(UsersNow::Password(password)) => {
+                Ok(Some(Said::Password(password))) => {
                     self.reloader.replace_password(&password);
                     tracing::info!("read again who may come in, from {path}: the password is another");
                 }

@@ -231,75 +231,66 @@ impl UsersSource {
 
     /// The file, where there is one: what may say something else by now.
     pub(crate) fn path(&self) -> Option<&Path> {
+        self.file().map(users_file::File::path)
+    }
+
+    fn file(&self) -> Option<&users_file::File> {
         match self {
-            Self::Users(file) | Self::Password(file) => Some(file.path()),
+            Self::Users(file) | Self::Password(file) => Some(file),
             Self::Environment => None,
         }
     }
 
-    /// Who may come in, as it says now.
+    /// Who may come in, as it says at the start.
     pub(crate) fn read(&self) -> anyhow::Result<Users> {
-        let password = match self {
-            Self::Users(file) => {
-                let text = read(file.path(), "the users")?;
-                let users = parse_users(file.path(), &text)?;
-                file.note(&text);
-                return Ok(users.kept_in(file.clone()));
-            }
-            Self::Password(file) => {
-                let text = read(file.path(), "the password")?;
-                file.note(&text);
-                first_line(&text).to_vec()
-            }
-            Self::Environment => match env::var_os(PASSWORD_VARIABLE) {
-                Some(password) => password.into_encoded_bytes(),
-                None => return Ok(Users::open()),
-            },
+        let Some(file) = self.file() else {
+            let Some(password) = env::var_os(PASSWORD_VARIABLE) else { return Ok(Users::open()) };
+            let password = password.into_encoded_bytes();
+            check_password(&password)?;
+            return Ok(Users::with_password(&password));
         };
+        let text = read(file.path(), self.what())?;
+        let users = match self.parse(&text)? {
+            Said::Users(users) => users.kept_in(file.clone()),
+            Said::Password(password) => Users::with_password(&password),
+        };
+        file.note(&text);
+        Ok(users)
+    }
+
+    /// What its file says, where that is something else by now.
+    pub(crate) fn read_again(&self) -> anyhow::Result<Option<Said>> {
+        let Some(file) = self.file() else { return Ok(None) };
+        let text = read(file.path(), self.what())?;
+        if file.is_known(&text) {
+            return Ok(None);
+        }
+        let said = self.parse(&text)?;
+        file.note(&text);
+        Ok(Some(said))
+    }
+
+    fn what(&self) -> &'static str {
+        if matches!(self, Self::Users(_)) { "the users" } else { "the password" }
+    }
+
+    fn parse(&self, text: &[u8]) -> anyhow::Result<Said> {
+        if let Self::Users(file) = self {
+            let users = Users::parse(text).with_context(|| format!("{}", file.path().display()))?;
+            return Ok(Said::Users(users));
+        }
+        let password = first_line(text).to_vec();
         check_password(&password)?;
-        Ok(Users::with_password(&password))
-    }
-
-    /// What its file says by now.
-    pub(crate) fn read_again(&self) -> anyhow::Result<UsersNow> {
-        let now = match self {
-            Self::Environment => return Ok(UsersNow::Unchanged),
-            Self::Users(file) => {
-                let text = read(file.path(), "the users")?;
-                if file.is_known(&text) {
-                    return Ok(UsersNow::Unchanged);
-                }
-                let users = parse_users(file.path(), &text)?;
-                file.note(&text);
-                UsersNow::Users(users)
-            }
-            Self::Password(file) => {
-                let text = read(file.path(), "the password")?;
-                if file.is_known(&text) {
-                    return Ok(UsersNow::Unchanged);
-                }
-                let password = first_line(&text).to_vec();
-                check_password(&password)?;
-                file.note(&text);
-                UsersNow::Password(password)
-            }
-        };
-        Ok(now)
+        Ok(Said::Password(password))
     }
 }
 
-/// What a file of users, or of the password, says when it is read again.
-pub(crate) enum UsersNow {
-    /// The same as before.
-    Unchanged,
-    /// Other users.
+/// What a file of users, or of the password, says.
+pub(crate) enum Said {
+    /// These are the users.
     Users(Users),
-    /// Another password of the user `default`.
+    /// This is the password of the user `default`.
     Password(Vec<u8>),
-}
-
-fn parse_users(path: &Path, text: &[u8]) -> anyhow::Result<Users> {
-    Users::parse(text).with_context(|| format!("{}", path.display()))
 }
 
 fn check_password(password: &[u8]) -> anyhow::Result<()> {
