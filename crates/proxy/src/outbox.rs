@@ -26,6 +26,8 @@ pub(crate) struct Outbox {
     sent: usize,
     /// How many bytes were ever written.
     written: u64,
+    /// Some of them may still be in the socket's own buffer, as TLS has one.
+    unflushed: bool,
 }
 
 impl Outbox {
@@ -43,6 +45,11 @@ impl Outbox {
     /// How many bytes wait.
     pub(crate) fn unsent(&self) -> usize {
         self.bytes.len() - self.sent
+    }
+
+    /// Whether nothing waits, here or in the socket's own buffer.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.unsent() == 0 && !self.unflushed
     }
 
     /// How many bytes were ever written to the socket.
@@ -83,6 +90,7 @@ impl Outbox {
                 Poll::Ready(Ok(written)) => {
                     self.sent += written;
                     self.written += written as u64;
+                    self.unflushed = true;
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {
@@ -97,6 +105,7 @@ impl Outbox {
             self.bytes = Vec::new();
         }
         ready!(Pin::new(socket).poll_flush(cx))?;
+        self.unflushed = false;
         Poll::Ready(Ok(()))
     }
 

@@ -1,6 +1,17 @@
-//! The answer to HELLO.
+//! HELLO: what it asks for, and its answer.
 
-use crate::resp::{Reply, write_bulk};
+use std::sync::Arc;
+
+use crate::access::User;
+use crate::resp::{Protocol, Reply, write_bulk};
+
+/// What HELLO asks for, once it is known to be right.
+#[derive(Clone, Debug)]
+pub struct Hello {
+    pub(crate) protocol: Protocol,
+    pub(crate) user: Arc<User>,
+    pub(crate) name: Option<Vec<u8>>,
+}
 
 /// A server's answer to HELLO, with the id of the client's own connection, and with this mode where there is one.
 pub(super) fn answer_hello(reply: &[u8], id: u64, mode: Option<&str>, out: &mut Vec<u8>) {

@@ -70,6 +70,7 @@ pub(crate) use copy::{Copy, ask_why_refused};
 pub(crate) use field::{CALL as FIELD_CALL, Call as FieldCall, FieldWrite, increment};
 pub(crate) use foreign::{Foreign, OnOtherType};
 pub(crate) use function_call::FunctionCall;
+pub use hello::Hello;
 use hello::answer_hello;
 pub(crate) use later_commands::LaterCommands;
 pub(crate) use look::Look;
@@ -190,6 +191,8 @@ pub enum Effect {
     SpoilQueue,
     /// The client is back to where it began, by RESET.
     Reset,
+    /// The client is who HELLO said.
+    Hello(Box<Hello>),
 }
 
 /// A conversation under way.
@@ -237,6 +240,8 @@ pub(crate) enum UnderWay {
     Hello {
         id: u64,
         mode: Option<&'static str>,
+        /// What becomes of the client once that is there.
+        hello: Option<Box<Hello>>,
     },
     /// SCAN or COPY with options that aren't known here: the reply counts where it is an error.
     ErrorOnly {
@@ -455,7 +460,12 @@ impl Exchange {
             UnderWay::Probe(probe) => return probe.handle_reply(reply, io),
             UnderWay::Wait { announced } => return announced.handle_reply(reply, io),
             UnderWay::Hello { .. } if !matches!(reply.first(), Some(b'*' | b'%' | b'-')) => return Step::Unexpected,
-            UnderWay::Hello { id, mode } => answer_hello(reply, *id, *mode, io.answer),
+            UnderWay::Hello { id, mode, hello } => {
+                answer_hello(reply, *id, *mode, io.answer);
+                if let Some(hello) = hello.take().filter(|_| !reply.starts_with(b"-")) {
+                    return Step::Done(Effect::Hello(hello));
+                }
+            }
             UnderWay::ErrorOnly { .. } if reply.starts_with(b"-") => io.answer.extend_from_slice(reply),
             UnderWay::ErrorOnly { protocol } => {
                 Answer::new(io.answer, *protocol).error(

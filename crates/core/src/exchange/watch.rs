@@ -16,16 +16,14 @@ use crate::resp::write_command;
 /// What WATCH found under keys.
 #[derive(Debug)]
 pub struct Watched {
-    keys: Vec<WatchedKey>,
+    /// By the client's name of it, and the database where it was watched.
+    keys: BTreeMap<(Vec<u8>, u32), WatchedKey>,
     /// The layout that said where they lie.
     epoch: Epoch,
 }
 
 #[derive(Debug)]
 struct WatchedKey {
-    logical: Vec<u8>,
-    /// Where it was watched.
-    database: u32,
     /// What it held; none for one that isn't in buckets alone, or couldn't be read.
     sum: Option<Sum>,
     /// When its field expires, or the first field of a hash, of those that hadn't when it was watched.
@@ -34,49 +32,51 @@ struct WatchedKey {
 
 impl Watched {
     /// The same, found in this database.
-    pub(crate) fn in_database(mut self, database: u32) -> Self {
-        self.keys.iter_mut().for_each(|key| key.database = database);
-        self
+    pub(crate) fn in_database(self, database: u32) -> Self {
+        let keys = self.keys.into_iter().map(|((logical, _), key)| ((logical, database), key));
+        Self { keys: keys.collect(), ..self }
     }
 
     /// A transaction begins in this database. Keys that were watched in another can't be looked at from there: whatever
     /// the server notices may have been one of them.
     pub(crate) fn begin_in(&mut self, database: u32) {
-        self.keys.iter_mut().filter(|key| key.database != database).for_each(|key| key.sum = None);
+        self.keys.iter_mut().filter(|((_, other), _)| *other != database).for_each(|(_, key)| key.sum = None);
     }
 
-    /// Adds what another WATCH found.
+    /// Adds what another WATCH found. Of a key that is watched already, the server goes on by what it held then, too.
     pub(crate) fn add(&mut self, other: Self) {
-        self.keys.extend(other.keys);
+        for (name, key) in other.keys {
+            self.keys.entry(name).or_insert(key);
+        }
     }
 
     /// Whether something happened to a key that the server can't have noticed: it has expired, or belongs
     /// elsewhere by now.
     pub(crate) fn is_broken(&self, env: &Env<'_>) -> bool {
         let expired = |key: &WatchedKey| key.expires_at_ms.is_some_and(|at| at < env.now_ms);
-        self.epoch != env.layout.epoch() || self.keys.iter().any(expired)
+        self.epoch != env.layout.epoch() || self.keys.values().any(expired)
     }
 
     /// When the watch is broken by an expiry that no server notices.
     pub(crate) fn expires_at_ms(&self) -> Option<i64> {
-        self.keys.iter().filter_map(|key| key.expires_at_ms).min()
+        self.keys.values().filter_map(|key| key.expires_at_ms).min()
     }
 
     /// Whether every watched key has a sum: then a change that the server noticed may be of another key of its bucket.
     pub(crate) fn may_be_others(&self) -> bool {
-        self.keys.iter().all(|key| key.sum.is_some())
+        self.keys.values().all(|key| key.sum.is_some())
     }
 
     /// The keys, as the client named them.
     pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.keys.iter().map(|key| key.logical.as_slice())
+        self.keys.keys().map(|(logical, _)| logical.as_slice())
     }
 
     /// Whether one of the keys holds something else than it did, by what was read of them at `now_ms`.
     pub(crate) fn differs_from(&self, now: &[Key], now_ms: i64) -> bool {
         let now: BTreeMap<&[u8], &Key> = now.iter().map(|key| (key.logical.as_slice(), key)).collect();
-        self.keys.iter().any(|key| {
-            let now = now.get(key.logical.as_slice()).copied();
+        self.keys.iter().any(|((logical, _), key)| {
+            let now = now.get(logical.as_slice()).copied();
             key.sum.is_none() || now.and_then(|now| now.sum(now_ms)) != key.sum
         })
     }
@@ -126,11 +126,10 @@ impl Watch {
             Loading::Failed(Refusal::Error(_)) => false,
         };
         io.answer.extend(self.answer.take().unwrap_or_default());
-        let watched = |key: &Key| WatchedKey {
-            logical: key.logical.clone(),
-            database: 0,
-            sum: key.sum(env.now_ms).filter(|_| is_read),
-            expires_at_ms: key.expiries().filter(|at| *at >= env.now_ms).min(),
+        let watched = |key: &Key| {
+            let sum = key.sum(env.now_ms).filter(|_| is_read);
+            let expires_at_ms = key.expiries().filter(|at| *at >= env.now_ms).min();
+            ((key.logical.clone(), 0), WatchedKey { sum, expires_at_ms })
         };
         let keys = self.load.keys().iter().map(watched).collect();
         Step::Done(Effect::Watching(Watched { keys, epoch: env.layout.epoch() }))
@@ -192,6 +191,25 @@ mod tests {
                 assert_eq!(watched.differs_from(now.keys(), looked_at_ms), differs, "{expires_at_ms} {reply:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_key_that_is_watched_twice_is_remembered_once_as_it_was_first() {
+        let layout = layout();
+        let context = Context::without_data(&layout, ServerInfo::default());
+        let mut both = watched(&context, b"n:1", b"$2\r\n1a\r\n", NOW_MS);
+        both.add(watched(&context, b"n:1", b"$2\r\n1b\r\n", NOW_MS).in_database(0));
+        assert_eq!(both.keys().len(), 1);
+        let nonces = &mut || 7;
+        let (env, mut wire) = (context.env(NOW_MS, nonces), Vec::new());
+        for (reply, differs) in [(b"$2\r\n1a\r\n", false), (b"$2\r\n1b\r\n", true)] {
+            let mut now = Load::for_watch(&env, std::iter::once(&b"n:1"[..]));
+            assert_eq!(now.send(&mut wire), 1);
+            assert!(matches!(now.handle_reply(reply, &env, &mut wire), Loading::Ready));
+            assert_eq!(both.differs_from(now.keys(), NOW_MS), differs);
+        }
+        both.add(watched(&context, b"n:1", b"$2\r\n1a\r\n", NOW_MS).in_database(1));
+        assert_eq!(both.keys().len(), 2);
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! HELLO and AUTH: who the client is, and which protocol it speaks.
 
-use std::sync::Arc;
-
-use crate::access::User;
-use crate::exchange::{Env, Exchange, Io, UnderWay};
+use crate::exchange::{Env, Exchange, Hello, Io, UnderWay};
 use crate::resp::word::is_word;
 use crate::resp::{Answer, Protocol, write_command};
 use crate::session::{Begun, Hold, Session};
@@ -16,14 +13,6 @@ const NO_PASSWORD: &str = "ERR AUTH <password> called without any password confi
 const NOT_AUTHENTICATED: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
     HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol \
     version at the same time";
-
-/// What HELLO asks for, once it is known to be right.
-#[derive(Clone, Debug)]
-pub(crate) struct Hello {
-    pub(crate) protocol: Protocol,
-    user: Arc<User>,
-    name: Option<Vec<u8>>,
-}
 
 /// What is wrong with a HELLO.
 #[derive(Debug)]
@@ -63,19 +52,21 @@ impl Session {
         }
     }
 
-    /// The client is who HELLO says, and speaks the protocol from here on. The server answers with what it is.
-    pub(crate) fn hello(&mut self, hello: Hello, io: &mut Io<'_>) -> Begun {
+    /// The server answers HELLO with what it is; once it has, the client is who it says.
+    pub(crate) fn hello(&self, hello: Hello, io: &mut Io<'_>) -> Begun {
+        let number: &[u8] = if hello.protocol == Protocol::Resp3 { b"3" } else { b"2" };
+        write_command(io.wire, &[b"HELLO", number]);
+        let (id, mode) = (self.peer.id, self.front.mode());
+        let exchange = Exchange(UnderWay::Hello { id, mode, hello: Some(Box::new(hello)) });
+        Begun::Sent { exchange, replies: 1, hold: Hold::All }
+    }
+
+    /// The client is who HELLO said, and speaks the protocol from here on.
+    pub(crate) fn be(&mut self, hello: Hello) {
         self.protocol = hello.protocol;
         self.set_user(Some(hello.user));
         if let Some(name) = hello.name {
             self.entry().words().name = name;
-        }
-        let number: &[u8] = if self.protocol == Protocol::Resp3 { b"3" } else { b"2" };
-        write_command(io.wire, &[b"HELLO", number]);
-        Begun::Sent {
-            exchange: Exchange(UnderWay::Hello { id: self.peer.id, mode: self.front.mode() }),
-            replies: 1,
-            hold: Hold::All,
         }
     }
 

@@ -550,6 +550,7 @@ impl Session {
             Effect::SpoilQueue => self.queue.iter_mut().for_each(|queue| queue.spoilt = true),
             Effect::Unwatched => self.watched = None,
             Effect::Reset => self.reset(),
+            Effect::Hello(hello) => self.be(*hello),
         }
         self.entry().note_state(&self.state(false));
     }

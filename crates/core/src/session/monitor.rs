@@ -15,6 +15,11 @@ impl Session {
         }
     }
 
+    /// Whether it gets the lines of MONITOR.
+    pub fn is_monitoring(&self) -> bool {
+        self.monitoring
+    }
+
     /// The client sees nothing of others any more.
     pub(crate) fn end_monitor(&mut self) {
         if std::mem::take(&mut self.monitoring) {

@@ -9,12 +9,12 @@ use crate::cluster::Endpoint;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
 use crate::dialect::Dialect;
 use crate::exchange::transaction::{Queued, Scripted};
-use crate::exchange::{Env, OnOtherType, types_in};
+use crate::exchange::{Env, Hello, OnOtherType, types_in};
 use crate::layout::{Layout, Located, NamespaceIndex, Place};
 use crate::members;
 use crate::number::parse_integer;
 use crate::resp::word::{is_ambiguous, is_word};
-use crate::session::hello::{Hello, HelloError};
+use crate::session::hello::HelloError;
 use crate::session::places::{Asked, Places};
 use crate::session::refusal::{
     is_http, not_in_transaction, printable, refused_always, refused_debug, refused_patterns, refused_unknown,
@@ -158,7 +158,8 @@ impl Route {
     /// Whether all earlier requests must have been answered.
     pub(crate) fn is_alone(&self) -> bool {
         match self {
-            Self::Local(command) => command.id == Id::Reset,
+            // The lines of MONITOR don't wait for answers that are still to come.
+            Self::Local(command) => matches!(command.id, Id::Reset | Id::Monitor),
             Self::Keyspace(Id::Flushall | Id::Flushdb) | Self::Hello(_) | Self::Select { .. } => true,
             _ => self.needs_own_lane(),
         }

@@ -29,9 +29,11 @@ const LINGER: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Input {
     Open,
+    /// Nothing of it counts any more, as the client broke the protocol or asked to be closed: only its leaving is waited for.
+    Over,
     /// The client says no more.
     Ended,
-    /// The proxy reads no more: it shuts down, or the client broke the protocol or asked to be closed.
+    /// The proxy reads no more, as it shuts down.
     Closed,
 }
 
@@ -44,6 +46,8 @@ struct Connection {
     inbox: Inbox,
     requests: Requests,
     input: Input,
+    /// What the client has sent on is left in the socket until what came before has begun.
+    withheld: bool,
 }
 
 /// Serves one client to its end.
@@ -51,7 +55,7 @@ pub(crate) async fn serve(mut socket: Socket, peer: Peer, worker: Rc<Worker>) {
     let mut connection = Connection::new(peer, Rc::clone(&worker));
     let ended = std::future::poll_fn(|cx| connection.poll(cx, &mut socket)).await;
     match ended {
-        Ok(()) if connection.is_finished() && connection.input == Input::Closed => Box::pin(linger(socket)).await,
+        Ok(()) if connection.is_finished() && connection.input != Input::Ended => Box::pin(linger(socket)).await,
         Ok(()) => {}
         Err(error) => tracing::debug!(%error, "client gone"),
     }
@@ -76,7 +80,7 @@ impl Connection {
         let client = Rc::new(Client::new(peer, &worker));
         let key = worker.clients.borrow_mut().insert(Rc::clone(&client));
         let requests = Requests::new(Rc::clone(&client), Rc::clone(&worker));
-        Self { client, worker, key, inbox: Inbox::default(), requests, input: Input::Open }
+        Self { client, worker, key, inbox: Inbox::default(), requests, input: Input::Open, withheld: false }
     }
 
     /// Does all that can be done now; ready when the connection is to be closed.
@@ -99,6 +103,9 @@ impl Connection {
             // Room in the outbox may be what the next request waited for.
             if !self.resume() {
                 self.note_buffers();
+                if self.withheld && !self.is_full() {
+                    self.client.wake();
+                }
                 return if flushed.is_ready() && self.is_finished() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
         }
@@ -110,6 +117,11 @@ impl Connection {
         state.conversation.session().entry().note_buffers(self.inbox.len(), state.queued_bytes());
     }
 
+    /// Whether so much waits to begin that nothing more is read.
+    fn is_full(&self) -> bool {
+        self.requests.blocked && self.inbox.len() >= SCRATCH_BYTES
+    }
+
     /// Begins requests that had to wait; whether any could.
     fn resume(&mut self) -> bool {
         if !self.requests.blocked {
@@ -117,17 +129,22 @@ impl Connection {
         }
         let used = self.requests.begin_all(self.inbox.rest());
         self.inbox.consume(used);
-        if self.requests.over {
-            self.input = Input::Closed;
-        }
+        self.note_whether_over();
         used > 0
+    }
+
+    fn note_whether_over(&mut self) {
+        if self.requests.over && self.input == Input::Open {
+            self.input = Input::Over;
+        }
     }
 
     /// Reads what has come. At a shutdown this is the last time: what has come by now counts as accepted.
     fn poll_requests(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<()> {
         self.poll_input(cx, socket)?;
         let lets_go = self.client.let_go.replace(false) && !self.client.said.get() && self.inbox.len() == 0;
-        if (self.worker.stopping.get() || lets_go) && self.input == Input::Open {
+        let may_say_more = matches!(self.input, Input::Open | Input::Over);
+        if (self.worker.stopping.get() || lets_go) && may_say_more {
             self.input = Input::Closed;
         }
         Ok(())
@@ -136,8 +153,10 @@ impl Connection {
     fn poll_input(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<()> {
         let worker = Rc::clone(&self.worker);
         let mut scratch = worker.scratch.borrow_mut();
+        self.withheld = false;
         for _ in 0..READS_PER_TURN {
-            if self.input != Input::Open || (self.requests.blocked && self.inbox.len() >= SCRATCH_BYTES) {
+            self.withheld = self.is_full();
+            if self.withheld || !matches!(self.input, Input::Open | Input::Over) {
                 return Ok(());
             }
             let Poll::Ready(read) = inbox::poll_read(socket, cx, &mut scratch)? else { return Ok(()) };
@@ -158,6 +177,9 @@ impl Connection {
     }
 
     fn handle_input(&mut self, fresh: &[u8]) {
+        if self.input == Input::Over {
+            return;
+        }
         if self.requests.blocked {
             self.inbox.push(fresh);
         } else if self.inbox.len() == 0 {
@@ -168,15 +190,13 @@ impl Connection {
             let used = self.requests.begin_all(self.inbox.rest());
             self.inbox.consume(used);
         }
-        if self.requests.over {
-            self.input = Input::Closed;
-        }
+        self.note_whether_over();
     }
 
     fn poll_answers(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<Poll<()>> {
         let mut state = self.client.state.borrow_mut();
         let before = state.outbox.unsent();
-        if before == 0 || self.awaits_more(&mut state) {
+        if state.outbox.is_flushed() || (before > 0 && self.awaits_more(&mut state)) {
             return Ok(Poll::Ready(()));
         }
         self.client.waits.end();
@@ -205,18 +225,21 @@ impl Connection {
     }
 
     /// Gives the own connection back once it holds nothing of this client and no request waits, be it for this
-    /// connection to be opened. Where the client says no more it is ended instead: a command that blocks there
-    /// would never be answered.
+    /// connection to be opened. Where the client has left it is ended instead: a command that blocks there
+    /// would never be answered, and what came behind it is not carried out, as before a plain server.
     fn release_own_lane(&mut self) {
-        if self.requests.blocked {
-            return;
-        }
         let mut state = self.client.state.borrow_mut();
         let Some(own) = &state.own else { return };
-        if state.conversation.may_release_own_lane() {
+        if state.conversation.is_blocked() {
+            if matches!(self.input, Input::Ended | Input::Closed) {
+                own.finish();
+            }
+            if self.input == Input::Ended {
+                self.inbox = Inbox::default();
+                self.requests.blocked = false;
+            }
+        } else if !self.requests.blocked && state.conversation.may_release_own_lane() {
             state.give_back_own(&self.worker);
-        } else if self.input != Input::Open && state.conversation.is_blocked() {
-            own.finish();
         }
     }
 
@@ -225,7 +248,7 @@ impl Connection {
         self.input != Input::Open
             && !self.requests.blocked
             && state.conversation.in_flight() == 0
-            && state.outbox.unsent() == 0
+            && state.outbox.is_flushed()
     }
 }
 

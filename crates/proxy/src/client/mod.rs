@@ -363,8 +363,9 @@ impl Client {
         if silent > 0 && state.conversation.in_flight() == 0 {
             state.outbox.trim();
             state.conversation.shrink_to(KEPT_SLOTS);
-            // A client that listens to channels or is blocked owes no word, as in Redis.
-            if idle_ticks > 0 && silent > idle_ticks && state.own.is_none() {
+            // A client that listens to channels or to MONITOR, or is blocked or paused, owes no word, as in Redis.
+            let owes_a_word = state.own.is_none() && !self.held.get() && !state.conversation.session().is_monitoring();
+            if idle_ticks > 0 && silent > idle_ticks && owes_a_word {
                 self.ending.set(Some(Ending::Idle));
                 self.wake();
             }

@@ -166,8 +166,7 @@ impl Upstream {
     pub(crate) fn follow(&self, lane: Lane, patience: Option<Duration>) {
         let Lane::Own { database, .. } = lane else { return };
         if self.lane.replace(lane) != lane {
-            let mut queue = self.queue.borrow_mut();
-            queue.ask(&[b"SELECT", database.to_string().as_bytes()], patience);
+            self.queue.borrow_mut().select(database, patience);
         }
     }
 
@@ -569,7 +568,7 @@ impl Upstream {
             let now_ms = worker.cluster.get().map_or(0, |cluster| cluster.now_ms());
             (queue.lose(now_ms), queue.owner.take(), queue.finishing)
         };
-        let is_clients = |asker: &Asker| !matches!(asker, Asker::Nobody);
+        let is_clients = |asker: &Asker| !asker.is_own();
         // A replica may carry out what it will: nothing changes by it.
         let may_matter = !matches!(self.lane.get(), Lane::Replica { .. }) && pending.iter().any(is_clients);
         if let Some(number) = self.number.take().filter(|_| may_matter) {

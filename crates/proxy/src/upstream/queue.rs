@@ -92,6 +92,8 @@ pub(super) struct Asked {
 pub(super) enum Asker {
     /// The proxy's own.
     Nobody,
+    /// The same, for the database that all behind it are meant for.
+    Select,
     /// Those of a client's request.
     Client(Rc<Client>, u64),
     /// The same before a cluster, as long as its node just answers. Its commands are in [`Queue::kept`].
@@ -112,10 +114,15 @@ impl Asker {
     /// Whose a step is.
     fn whose(&self) -> Option<&Whose> {
         match self {
-            Self::Nobody | Self::Client(..) => None,
+            Self::Nobody | Self::Select | Self::Client(..) => None,
             Self::Direct(step) => Some(&step.whose),
             Self::Step(step) => Some(&step.whose),
         }
+    }
+
+    /// Whether it is the proxy itself.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, Self::Nobody | Self::Select)
     }
 
     /// The client that it is for.
@@ -209,6 +216,13 @@ impl Queue {
         self.push(Asker::Nobody, 1, patience, false);
     }
 
+    /// Goes on in another database. Where the server refuses, the connection is of no use: what follows would be carried out in
+    /// the one before.
+    pub(super) fn select(&mut self, database: u32, patience: Option<Duration>) {
+        write_command(self.outbox.buffer(), &[b"SELECT", database.to_string().as_bytes()]);
+        self.push(Asker::Select, 1, patience, false);
+    }
+
     #[inline]
     fn push(&mut self, asker: Asker, replies: u32, patience: Option<Duration>, is_timed: bool) {
         if self.pipe.is_idle() {
@@ -294,7 +308,8 @@ impl Queue {
         }
         let (mut commands, mut kept) = (Vec::new(), None);
         let progress = match asker {
-            Asker::Nobody => Progress::Kept,
+            Asker::Select if reply != b"+OK\r\n" => Progress::Unexpected,
+            Asker::Nobody | Asker::Select => Progress::Kept,
             Asker::Client(client, slot) => match client.handle_reply(*slot, reply, env, self.outbox.buffer()) {
                 Progress::More(replies) => {
                     let (asker, patience) = (Asker::Client(Rc::clone(client), *slot), *patience);

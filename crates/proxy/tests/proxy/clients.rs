@@ -2,7 +2,7 @@
 
 use keyfold_testkit::Wire;
 
-use crate::stage::{call, eventually};
+use crate::stage::{call, commands, eventually};
 use crate::talk::{Talk, alike, id, masked};
 
 #[test]
@@ -278,6 +278,23 @@ fn a_monitor_sees_what_clients_ask_and_no_secrets() {
             }
             talk.heard.push(format!("{command}: {}", masked(&reply)));
         }
+        talk.heard
+    });
+}
+
+#[test]
+fn lines_of_monitor_come_behind_the_answers_to_what_was_asked_before() {
+    alike(|address| {
+        let mut talk = Talk::with(address);
+        let mut monitor = Wire::connect(address).unwrap();
+        monitor.send_bytes(&commands(&["BLPOP list 1", "MONITOR"])).unwrap();
+        let mut client = talk.connect();
+        talk.ask(&mut client, "SET before 1");
+        let answers = [(); 2].map(|()| String::from_utf8(monitor.reply().unwrap()).unwrap());
+        assert_eq!(answers, ["*-1\r\n", "+OK\r\n"]);
+        talk.ask(&mut client, "SET since 1");
+        let line = String::from_utf8(monitor.reply().unwrap()).unwrap();
+        assert!(line.contains("\"since\""), "{line}");
         talk.heard
     });
 }

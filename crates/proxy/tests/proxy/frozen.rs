@@ -136,3 +136,26 @@ fn a_busy_script_is_killed_at_once_and_others_are_told_that_it_runs() {
         }
     }
 }
+
+#[test]
+fn a_protocol_that_the_server_did_not_confirm_is_not_spoken() {
+    let (_server, relay, proxy) = relayed();
+    let mut other = Wire::connect(address(&proxy)).unwrap();
+    assert!(call(&mut other, "HELLO 3 SETNAME other").starts_with('%'));
+    let mut wires = [(); 2].map(|()| Wire::connect(address(&proxy)).unwrap());
+    wires.iter_mut().for_each(|wire| assert_eq!(call(wire, "GET nothing"), "$-1\r\n"));
+    // There are two workers: either has met this protocol already, or opens a connection for it that works.
+    relay.lines().iter().for_each(|line| line.freeze());
+    for wire in &mut wires {
+        let answer = ask_in_time(wire, "HELLO 3 SETNAME new");
+        let (nothing, name) = match answer.starts_with('-') {
+            true => ("$-1\r\n", "$-1\r\n"),
+            false => ("_\r\n", "$3\r\nnew\r\n"),
+        };
+        let mut got = ask_in_time(wire, "GET nothing");
+        while got.starts_with('-') {
+            got = ask_in_time(wire, "GET nothing");
+        }
+        assert_eq!((got.as_str(), call(wire, "CLIENT GETNAME").as_str()), (nothing, name), "{answer}");
+    }
+}

@@ -113,3 +113,25 @@ fn an_argument_that_the_server_does_not_take_closes_its_clients_connection_alone
         assert_eq!(connection_that_asked(&mut direct, "strlen"), Some(shared), "{what}");
     }
 }
+
+#[test]
+fn what_is_sent_on_is_read_however_little_may_wait_for_its_answers() {
+    let stage = stage_with(|config| config.limits.answer_high_water_bytes = 64 << 10);
+    let mut wire = stage.connect();
+    wire.send_bytes(&commands(&["INFO keyfold"]).repeat(6000)).unwrap();
+    for number in 0..6000 {
+        assert!(wire.reply().unwrap().starts_with(b"$"), "{number}");
+    }
+}
+
+#[test]
+fn who_monitors_or_is_held_back_is_not_idle() {
+    let stage = stage_with(|config| config.timeouts.idle_client = Duration::from_secs(1));
+    let (mut monitor, mut held) = (stage.connect(), stage.connect());
+    assert_eq!(call(&mut monitor, "MONITOR"), "+OK\r\n");
+    assert_eq!(call(&mut held, "CLIENT PAUSE 4000 WRITE"), "+OK\r\n");
+    assert_eq!(call(&mut held, "SET held 1"), "+OK\r\n");
+    let line = String::from_utf8(monitor.reply().unwrap()).unwrap();
+    assert!(line.contains("\"SET\" \"held\" \"1\""), "{line}");
+    assert!(held.is_closed().unwrap(), "now it is");
+}

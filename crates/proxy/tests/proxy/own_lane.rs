@@ -4,7 +4,7 @@ use keyfold_core::layout::Layout;
 use keyfold_testkit::{Wire, found};
 
 use crate::frozen::signal;
-use crate::stage::{Stage, call, commands, config_for, eventually, serve, stage, stage_with};
+use crate::stage::{Stage, address, call, commands, config_for, eventually, serve, stage, stage_with, start_server};
 
 /// How many connections the server has taken so far.
 fn connections_taken(direct: &mut Wire) -> u64 {
@@ -200,4 +200,54 @@ fn wait_counts_the_replicas_that_have_the_clients_own_writes() {
         assert_eq!(call(&mut direct, "EXISTS keyfold:wait"), ":0\r\n");
         assert!(call(&mut wire, "WAIT 1 x").starts_with("-ERR"));
     }
+}
+
+#[test]
+fn what_a_blocked_client_has_sent_on_goes_with_it() {
+    let stage = stage();
+    let mut direct = stage.server.connect().unwrap();
+    for behind in [&["SET a 2"][..], &["BLPOP other 0", "SET a 2"], &["QUIT"]] {
+        call(&mut direct, "SET a 1");
+        let mut blocked = stage.connect();
+        blocked.send_bytes(&commands(&[&["BLPOP list 0"], behind].concat())).unwrap();
+        eventually("it is blocked", || blocked_clients(&mut direct) == "blocked_clients:1");
+        drop(blocked);
+        eventually("it is gone", || blocked_clients(&mut direct) == "blocked_clients:0");
+        assert_eq!(call(&mut stage.connect(), "RPUSH list x"), ":1\r\n", "{behind:?}");
+        assert_eq!(call(&mut direct, "GET a"), "$1\r\n1\r\n", "{behind:?}");
+        call(&mut direct, "DEL list");
+    }
+    eventually("nobody is left", || stage.proxy.totals().clients == 0);
+}
+
+#[test]
+fn who_says_quit_behind_a_command_that_blocks_is_answered_both() {
+    let stage = stage();
+    for address in [address(&stage.proxy), stage.server.address()] {
+        let mut wire = Wire::connect(address).unwrap();
+        wire.send_bytes(&commands(&["BLPOP list 1", "QUIT", "SET a 1"])).unwrap();
+        assert_eq!(wire.reply().unwrap(), b"*-1\r\n");
+        assert_eq!(wire.reply().unwrap(), b"+OK\r\n");
+        assert!(wire.is_closed().unwrap());
+    }
+    assert_eq!(call(&mut stage.connect(), "EXISTS a"), ":0\r\n");
+}
+
+/// It would go on in the database before, and so would whoever gets the connection next.
+#[test]
+fn a_connection_that_may_not_change_its_database_is_given_up() {
+    let server = start_server(&["--lua-time-limit", "50"]);
+    let proxy = serve(&server, config_for(&server));
+    let mut wire = Wire::connect(address(&proxy)).unwrap();
+    assert_eq!(call(&mut wire, "WATCH a"), "+OK\r\n");
+    assert_eq!(call(&mut wire, "SELECT 1"), "+OK\r\n");
+    let (mut busy, mut direct) = (server.connect().unwrap(), server.connect().unwrap());
+    busy.send(&[b"EVAL", b"while true do end", b"0"]).unwrap();
+    eventually("the server is busy", || call(&mut direct, "PING").starts_with("-BUSY"));
+    // Servers watch all the same, and know by then in which database.
+    wire.send_bytes(&commands(&["WATCH b"])).unwrap();
+    let answer = wire.reply().unwrap_or_default();
+    assert_eq!(call(&mut direct, "SCRIPT KILL"), "+OK\r\n");
+    assert_ne!(answer, b"+OK\r\n");
+    assert!(wire.is_closed().unwrap());
 }

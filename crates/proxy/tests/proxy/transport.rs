@@ -179,3 +179,23 @@ fn certificates_are_read_again_and_no_connection_is_dropped() {
     before.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"+OK\r\n");
 }
+
+/// TLS has a buffer of its own between an answer and the socket.
+#[test]
+fn all_of_an_answer_reaches_a_client_by_tls_that_reads_late() {
+    let (server, files) = (start_server(&[]), certificates());
+    let proxy = tls_proxy(&server, &files, None);
+    let mut client = tls_client(address(&proxy), &files, false);
+    client.sock.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    for step in 0..24 {
+        let len = 4_000_000 + step * 16_000;
+        let mut answer = vec![0; 5];
+        client.write_all(&commands(&[&format!("SET a {}", "x".repeat(len))])).unwrap();
+        client.read_exact(&mut answer).unwrap();
+        client.write_all(&commands(&["GET a"])).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        answer.resize(format!("${len}\r\n\r\n").len() + len, 0);
+        client.read_exact(&mut answer).unwrap_or_else(|why| panic!("{len} bytes: {why}"));
+        assert!(answer.ends_with(b"x\r\n"));
+    }
+}
