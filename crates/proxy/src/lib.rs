@@ -86,7 +86,7 @@ mod worker;
 pub use config::Config;
 pub use nonce::Nonces;
 pub use order::Task;
-pub use proxy::{Handle, ServeError, check, serve, start, start_with};
+pub use proxy::{Handle, ServeError, check, check_addresses, serve, start, start_with};
 pub use reload::Reloader;
 pub use service_manager::ServiceManager;
 pub use shutdown::Stopper;

@@ -96,15 +96,28 @@ impl Listener {
 }
 
 fn bind_tcp(address: std::net::SocketAddr) -> io::Result<StdTcpListener> {
+    let socket = bound(address)?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn bound(address: std::net::SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
+    Ok(socket)
+}
+
+/// Whether an address could be listened on: nobody does, and it is one of this machine. Of a unix socket that isn't asked.
+pub(crate) fn is_free(address: &ListenAddress) -> io::Result<()> {
+    match address {
+        ListenAddress::Tcp(address) | ListenAddress::Tls(address) => bound(*address).map(drop),
+        ListenAddress::Unix(_) => Ok(()),
+    }
 }
 
 /// Removes a socket file that nobody answers; never any other file, and never one in use.

@@ -156,6 +156,24 @@ pub fn start_with(config: Config, sockets: Sockets) -> Result<Handle, StartError
     Ok(handle)
 }
 
+/// What of the addresses that clients and operators are to come in at can't be listened on: asked before anything is changed for them.
+/// Those that another keyfold may hand over aren't asked about.
+pub fn check_addresses(config: &Config, sockets: &Sockets) -> Vec<StartError> {
+    if config.takeover.is_some() {
+        return Vec::new();
+    }
+    let taken = |address: &ListenAddress| (!sockets.has(address)).then(|| listen::is_free(address).err()).flatten();
+    let of_clients = config
+        .listen
+        .iter()
+        .filter_map(|address| taken(address).map(|source| StartError::Bind { address: address.clone(), source }));
+    let of_operators =
+        config.admin.as_ref().map(|admin| &admin.listen).and_then(|address| {
+            taken(address).map(|source| StartError::BindAdmin { address: address.clone(), source })
+        });
+    of_clients.chain(of_operators).collect()
+}
+
 /// What would keep a proxy from starting, as far as files and the configuration say: certificates of no use, addresses that
 /// anyone could come in at. Nothing is bound and nobody is connected to.
 pub fn check(config: &Config) -> Vec<StartError> {

@@ -83,6 +83,12 @@ impl Sockets {
         Ok(())
     }
 
+    /// Whether there is one of this address.
+    pub(crate) fn has(&self, address: &ListenAddress) -> bool {
+        let place = Place::of(address);
+        self.given.iter().any(|given| given.place == place)
+    }
+
     /// The socket of an address, where there is one.
     pub(crate) fn claim(&mut self, address: &ListenAddress) -> Option<Claimed> {
         let place = Place::of(address);

@@ -49,6 +49,11 @@ fn check(config: Serve) -> anyhow::Result<()> {
 }
 
 fn start(config: Serve, settings: Settings, sockets: Sockets, out: &mut Paper) -> anyhow::Result<()> {
+    // The layout is brought before anything is listened on: it would be in force, and nobody serve it.
+    let taken = keyfold_proxy::check_addresses(config.proxy.alone(), &sockets);
+    if !taken.is_empty() {
+        return Err(resolving::all(taken.iter().map(explain).collect()));
+    }
     let (mut own, target) = match &config.server {
         Behind::Upstream(target) => (None, target.clone()),
         Behind::Own { program, data } => {

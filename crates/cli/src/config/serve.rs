@@ -78,6 +78,11 @@ pub(crate) enum Behind {
 pub(crate) struct Proxy(Config);
 
 impl Proxy {
+    /// What there is of it without a server.
+    pub(crate) fn alone(&self) -> &Config {
+        &self.0
+    }
+
     /// The whole of it.
     pub(crate) fn before(self, target: &Target, layout: Layout) -> Config {
         let (upstream, server_tls) = (target.address.clone(), target.tls.clone());

@@ -48,6 +48,21 @@ fn a_new_namespace_whose_keys_are_there_is_refused() {
     });
 }
 
+/// The port that is named may well be the server's own.
+#[test]
+fn a_keyfold_that_can_not_listen_changes_nothing() {
+    on_every_server(|server, layout| {
+        let (url, taken) = (server.url(), format!("127.0.0.1:{}", server.port()));
+        for args in [&["--listen", taken.as_str()][..], &["--listen", "127.0.0.1:0", "--admin", &taken]] {
+            let (code, _, stderr) = run(&[&["serve", "--upstream", &url, "--layout", layout], args].concat());
+            assert_eq!(code, Some(1), "{args:?}: {stderr}");
+            assert!(stderr.contains("something listens there already"), "{args:?}: {stderr}");
+        }
+        let mut direct = server.connect().unwrap();
+        assert_eq!(direct.call(&[b"EXISTS", b"keyfold:{home}:layout"]).unwrap(), b":0\r\n");
+    });
+}
+
 /// From the announcement on the look is over: what is written then was not seen by it.
 #[test]
 fn no_key_that_is_written_while_its_namespace_is_added_reads_as_absent() {
