@@ -13,6 +13,7 @@ use keyfold_server::pace::Pace;
 use keyfold_server::priority;
 
 use crate::config::export::Export;
+use crate::layout::evidence::layout_in_force;
 use crate::records::Record;
 use crate::records::dump::Writer;
 use crate::records::finding::Tally;
@@ -21,7 +22,7 @@ use crate::records::once::{Once, is_moving};
 use crate::records::walk::{Manner, Sight, walk_all};
 use crate::scan;
 
-/// Values are missing that no client could read either.
+/// Values are missing that can't be read whole.
 const LEFT_OUT: u8 = 3;
 /// Findings that are named.
 const LISTED: usize = 20;
@@ -31,7 +32,7 @@ pub(crate) fn run(config: &Export) -> anyhow::Result<ExitCode> {
     priority::give_way();
     let mut nodes = Nodes::connect(&config.target)?;
     scan::warn(&nodes);
-    let before = stored::read(nodes.home())?.map(|stored| stored.layout);
+    let before = layout_in_force(&mut nodes)?;
     let layout = before.clone().unwrap_or_default();
     let mut writer = Writer::create(config.out.as_deref())?;
     let mut written = Written { records: 0, findings: Tally::new(LISTED) };

@@ -21,7 +21,7 @@ while clients write: each key is right at one moment, the whole is no snapshot. 
 commands, a plain key one. See docs/backup.md.
 
 Exit codes: 0 whole, 1 failed or interrupted, and nothing lies at FILE that did not before, 2 usage,
-  3 written, but for values that no client could read either; they are listed";
+  3 written, but for values that can't be read whole; they are listed";
 
 #[derive(Args, Debug)]
 #[command(after_help = footer(EXAMPLES))]

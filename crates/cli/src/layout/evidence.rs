@@ -60,6 +60,23 @@ pub(crate) enum Verdict {
     Fresh,
 }
 
+/// The layout in force; none where nothing is folded here.
+///
+/// # Errors
+/// The layout can't be read, or there is none for the folded keys that are there: without one they pass for plain hashes.
+pub(crate) fn layout_in_force(nodes: &mut Nodes) -> anyhow::Result<Option<Layout>> {
+    if let Some(stored) = stored::read(nodes.home())? {
+        return Ok(Some(stored.layout));
+    }
+    // Of one server too, as a keyfold that runs may put it back just now.
+    let verdict = Evidence::gather_all(nodes)?.judge(nodes.servers(), None)?;
+    if !matches!(verdict, Verdict::InForce(_) | Verdict::Fresh) {
+        let address = nodes.home().address();
+        bail!("the layout was lost; `keyfold layout recover {address}` says what is there, and restores it");
+    }
+    Ok(stored::read(nodes.home())?.map(|stored| stored.layout))
+}
+
 impl Evidence {
     /// Looks. Where the register says nothing and keyfolds run, they are given the time to put it back first.
     pub(crate) fn gather(server: &mut Server) -> anyhow::Result<Self> {

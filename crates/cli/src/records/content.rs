@@ -25,11 +25,12 @@ pub(crate) fn read_command<'a>(kind: &str, name: &'a [u8]) -> Option<Vec<&'a [u8
 /// The digest of the elements that [`read_command`] brought: by their order only where the type has one.
 pub(crate) fn digest(kind: &str, elements: Reply<'_>) -> Option<u128> {
     let Reply::Array(mut elements) = elements else { return None };
+    if let Some(kind) = CollectionKind::of_name(kind.as_bytes()) {
+        return Some(digests(kind, elements)?.into_iter().fold(0, u128::wrapping_add));
+    }
     let bytes: Option<Vec<&[u8]>> = elements.map(bulk).collect();
     match kind {
         "list" => Some(of_parts(&bytes?)),
-        "set" => Some(bytes?.iter().fold(0, |sum, member| sum.wrapping_add(of_parts(&[member])))),
-        "hash" => Some(bytes?.chunks_exact(2).fold(0, |sum, pair| sum.wrapping_add(of_parts(pair)))),
         "zset" => bytes?.chunks_exact(2).try_fold(0_u128, |sum, pair| {
             // As a number: servers write the same score in different digits.
             let score: f64 = std::str::from_utf8(pair[1]).ok()?.parse().ok()?;
@@ -50,6 +51,16 @@ pub(crate) fn digest(kind: &str, elements: Reply<'_>) -> Option<u128> {
         }
         _ => None,
     }
+}
+
+/// The digest of each member, or of each field with its value: those of all, added up, are the digest of the whole.
+pub(crate) fn digests<'r>(kind: CollectionKind, elements: impl Iterator<Item = Reply<'r>>) -> Option<Vec<u128>> {
+    let bytes: Vec<&[u8]> = elements.map(bulk).collect::<Option<_>>()?;
+    let texts = match kind {
+        CollectionKind::Set => 1,
+        CollectionKind::Hash => 2,
+    };
+    Some(bytes.chunks_exact(texts).map(of_parts).collect())
 }
 
 /// The value that a set or hash with these elements is in a bucket; none for other types.

@@ -176,7 +176,16 @@ impl Reader {
             }
             // Whoever gives another file altogether learns it by its first line.
             let hint = if number == 1 { "; is it a dump that keyfold export wrote?" } else { "" };
-            match jsonl::parse(&self.line).map_err(|error| anyhow!("{name}:{number}: {error}{hint}"))? {
+            let entry = match jsonl::parse(&self.line) {
+                Ok(entry) => entry,
+                // Every line that export writes has an end: this one was cut off.
+                Err(_) if number > 1 && !self.is_by_hand && self.line.last() != Some(&b'\n') => {
+                    self.is_whole = false;
+                    return Ok(None);
+                }
+                Err(error) => bail!("{name}:{number}: {error}{hint}"),
+            };
+            match entry {
                 Entry::Record(record) => {
                     (self.records, self.is_whole) = (self.records + 1, false);
                     return Ok(Some((number, record)));
@@ -292,6 +301,9 @@ mod tests {
         // Dumps one behind the other.
         assert_eq!(read(&[lines.clone(), lines.clone()].concat()), Ok(true));
         assert_eq!(read(&[&lines[..], &lines[..1]].concat()), Ok(false));
+        // In the midst of a line.
+        assert_eq!(read(&[lines[0].clone(), lines[1][..9].to_owned()]), Ok(false));
+        assert_eq!(read(&[&lines[..], &[lines[1][..9].to_owned()]].concat()), Ok(false));
         std::fs::write(&path, lines[1..].join("\n")).unwrap();
         let mut filtered = Reader::open(&path).unwrap().by_hand(true);
         assert!(filtered.next().unwrap().is_some() && filtered.next().unwrap().is_some());

@@ -124,31 +124,26 @@ pub(crate) enum Inquiry {
 
 impl Inquiry {
     /// Appends the commands; how many replies they have.
-    pub(crate) fn write(&self, wants: Wants, has_pexpiretime: bool, commands: &mut Commands) -> usize {
+    pub(crate) fn write(&self, wants: Wants, how: How, commands: &mut Commands) -> usize {
         let before = commands.len();
         match self {
             Self::Names(walk) => commands.walk(walk),
-            Self::Strings(keys) => atomic(commands, has_pexpiretime, |commands| {
+            Self::Strings(keys) => {
                 let names: Vec<&[u8]> = keys.iter().map(|own| own.physical.as_slice()).collect();
-                commands.push(&[&[&b"MGET"[..]], names.as_slice()].concat());
-                names.iter().for_each(|name| expiry(commands, has_pexpiretime, name));
-            }),
+                let mget = [&[&b"MGET"[..]], names.as_slice()].concat();
+                how.push_atomic(&names, [vec![mget], how.expiries(&names)].concat(), commands);
+            }
             Self::Kind(own) => commands.push(&[b"TYPE", &own.physical]),
-            Self::Other { own, kind } => atomic(commands, has_pexpiretime, |commands| {
-                let name = own.physical.as_slice();
-                commands.push(&[b"TYPE", name]);
-                expiry(commands, has_pexpiretime, name);
-                let elements = content::read_command(kind, name);
+            Self::Other { own, kind } => {
+                let name = &[own.physical.as_slice()];
+                let elements = content::read_command(kind, name[0]);
                 // Without elements to compare, DUMP's bytes are all there is.
-                if wants.payloads.of(kind) || elements.is_none() {
-                    commands.push(&[b"DUMP", name]);
-                } else {
-                    commands.push(&[b"ECHO", b""]);
-                }
-                if let Some(elements) = elements {
-                    commands.push(&elements);
-                }
-            }),
+                let has_payload = wants.payloads.of(kind) || elements.is_none();
+                let payload: Vec<&[u8]> = if has_payload { vec![b"DUMP", name[0]] } else { vec![b"ECHO", b""] };
+                let mut parts = [vec![vec![&b"TYPE"[..], name[0]]], how.expiries(name), vec![payload]].concat();
+                parts.extend(elements);
+                how.push_atomic(name, parts, commands);
+            }
             Self::Bucket { walk, .. } => {
                 commands.walk_bucket(walk);
                 if wants.encodings {
@@ -196,7 +191,7 @@ impl Inquiry {
         }
     }
 
-    /// Whether the replies are those of MULTI, of commands queued, and of EXEC.
+    /// Whether the last reply has those of several commands, as EXEC's has.
     pub(crate) fn is_atomic(&self) -> bool {
         matches!(self, Self::Strings(_) | Self::Other { .. })
     }
@@ -205,9 +200,9 @@ impl Inquiry {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Names(_) => "SCAN",
-            Self::Strings(_) => "MULTI with MGET and PEXPIRETIME",
+            Self::Strings(_) => "MGET with PEXPIRETIME",
             Self::Kind(_) => "TYPE",
-            Self::Other { .. } => "MULTI with DUMP",
+            Self::Other { .. } => "DUMP",
             Self::Bucket { .. } => "HSCAN",
             Self::Spill { .. } => "GET",
             Self::Parts { .. } | Self::Draw { .. } => "EVAL",
@@ -219,16 +214,47 @@ impl Inquiry {
     }
 }
 
-/// Commands at one moment. Before 7.0, whose PTTL says only what is left, that moment's time comes first.
-fn atomic(commands: &mut Commands, has_pexpiretime: bool, push: impl FnOnce(&mut Commands)) {
-    commands.push(&[b"MULTI"]);
-    if !has_pexpiretime {
-        commands.push(&[b"TIME"]);
-    }
-    push(commands);
-    commands.push(&[b"EXEC"]);
+/// How commands are carried out at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// Before 7.0, whose PTTL says only what is left, that moment's time comes first.
+    pub(crate) has_pexpiretime: bool,
+    /// By a script: a server over its `maxmemory` queues nothing in a MULTI before Redis 7.2 and Valkey, reads neither.
+    pub(crate) by_script: bool,
 }
 
-fn expiry(commands: &mut Commands, has_pexpiretime: bool, name: &[u8]) {
-    commands.push(&[if has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" }, name]);
+/// Carries out commands, each with the number of its words before them. Has the replies that EXEC has.
+const AT_ONCE: &[u8] = b"local replies, at = {}, 1
+while at <= #ARGV do
+  local last = at + tonumber(ARGV[at])
+  replies[#replies + 1] = redis.pcall(unpack(ARGV, at + 1, last))
+  at = last + 1
+end
+return replies";
+
+impl How {
+    fn expiries<'n>(self, names: &[&'n [u8]]) -> Vec<Vec<&'n [u8]>> {
+        let ask: &[u8] = if self.has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" };
+        names.iter().map(|name| vec![ask, *name]).collect()
+    }
+
+    fn push_atomic(self, names: &[&[u8]], parts: Vec<Vec<&[u8]>>, commands: &mut Commands) {
+        let time = (!self.has_pexpiretime).then(|| vec![&b"TIME"[..]]);
+        let parts = time.into_iter().chain(parts);
+        if !self.by_script {
+            commands.push(&[b"MULTI"]);
+            parts.for_each(|part| commands.push(&part));
+            commands.push(&[b"EXEC"]);
+            return;
+        }
+        let parts: Vec<_> = parts.map(|part| (part.len().to_string(), part)).collect();
+        let count = names.len().to_string();
+        let mut eval = vec![&b"EVAL"[..], AT_ONCE, count.as_bytes()];
+        eval.extend(names);
+        for (words, part) in &parts {
+            eval.push(words.as_bytes());
+            eval.extend(part);
+        }
+        commands.push(&eval);
+    }
 }

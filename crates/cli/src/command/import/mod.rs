@@ -27,6 +27,7 @@ use keyfold_server::{Nodes, Server};
 use self::report::Report;
 use self::task::{Fate, Item, Outcome, Target, Task};
 use crate::config::import::{Import, Mode};
+use crate::layout::evidence::layout_in_force;
 use crate::layout::writer;
 use crate::records::digest;
 use crate::records::dump::Reader;
@@ -115,9 +116,12 @@ impl Work<'_> {
         let mut progress = Progress::new("imported, bytes of the dump", file_bytes(&self.config.flags.file));
         loop {
             while self.under_way.digests.len() < keys_at_once && self.under_way.bytes < BYTES_AT_ONCE {
-                let Some((line, mut record)) = reader.next()? else {
-                    self.report.may_be_cut_off = !reader.is_whole();
+                let next = reader.next();
+                if !matches!(next, Ok(Some(_))) {
                     self.wait_for_all(reader)?;
+                }
+                let Some((line, mut record)) = next? else {
+                    self.report.may_be_cut_off = !reader.is_whole();
                     return watcher.look();
                 };
                 record.database = self.config.database.unwrap_or(record.database);
@@ -217,7 +221,7 @@ struct Watcher {
 
 impl Watcher {
     fn start(mut nodes: Nodes) -> anyhow::Result<Self> {
-        let layout = stored::read(nodes.home())?.map(|stored| stored.layout);
+        let layout = layout_in_force(&mut nodes)?;
         Ok(Self { nodes, layout, looked: Instant::now() })
     }
 

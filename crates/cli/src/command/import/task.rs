@@ -1,19 +1,20 @@
 //! One key's way through an import: which command comes next, and what its answer means.
 //!
 //! ```text
-//! Write ──there already──▶ Value or Elements ──the same──▶ Expiry ──the same──▶ as it was
-//!   │  ▲                       │ differs                      │ differs
-//!   │  └─ payload refused      ▼ conflict                     ▼ conflict
-//!   ▼ written
+//! Write ──there already──▶ Value ──────────────────────────────────▶ Expiry ──the same──▶ as it was
+//!   │  ▲               └─▶ Elements, or Members ──▶ Beside ──────────▶
+//!   │  └─ payload refused
+//!   ▼ written                       what differs at any of these is a conflict
 //! ```
 //!
 //! A payload is first written as the dump has it, which the server takes as it is where it is of no older version. One that it refuses
 //! is written once more in the form that every server reads.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use anyhow::bail;
-use keyfold_core::collection::FieldExpiryForm;
+use keyfold_core::collection::{CollectionKind, FieldExpiryForm};
 use keyfold_core::resp::Reply;
 use keyfold_rdb::portable;
 
@@ -25,6 +26,9 @@ const PTTL_TOLERANCE_MS: u64 = 1000;
 /// Errors after which no other key fares better.
 const FATAL: [&str; 10] =
     ["OOM", "READONLY", "NOPERM", "NOAUTH", "MISCONF", "LOADING", "NOREPLICAS", "MASTERDOWN", "BUSY", "CLUSTERDOWN"];
+
+/// Members that one SSCAN or HSCAN looks at.
+const MEMBERS_AT_ONCE: &[u8] = b"1000";
 
 /// The longest argument that servers take, where `proto-max-bulk-len` isn't set.
 const LONGEST_PAYLOAD: usize = 512 << 20;
@@ -103,8 +107,18 @@ pub(super) enum Task {
     Value(Item),
     /// It is there: with these elements?
     Elements(Item),
+    /// The same of a set or hash with more than can be read as a whole: its members, walked over.
+    Members(Item, Members),
+    /// It is there with these elements: do its fields expire when they should, has the stream these groups?
+    Beside(Item),
     /// It is there with this value: until when?
     Expiry(Item),
+}
+
+/// A walk over members, and those that it has come by.
+pub(super) struct Members {
+    cursor: Vec<u8>,
+    digests: HashSet<u128>,
 }
 
 /// What became of one key.
@@ -130,9 +144,13 @@ pub(super) enum Fate {
 impl Task {
     pub(super) fn item(&self) -> &Item {
         match self {
-            Self::Exists(item) | Self::Write(item) | Self::Value(item) | Self::Elements(item) | Self::Expiry(item) => {
-                item
-            }
+            Self::Exists(item)
+            | Self::Write(item)
+            | Self::Value(item)
+            | Self::Elements(item)
+            | Self::Members(item, _)
+            | Self::Beside(item)
+            | Self::Expiry(item) => item,
         }
     }
 
@@ -151,6 +169,11 @@ impl Task {
                 let words = content::read_command(record.content.kind(), key).unwrap_or_else(|| vec![b"DUMP", key]);
                 return words.into_iter().map(Cow::Borrowed).collect();
             }
+            Self::Members(item, Members { cursor, .. }) => {
+                let walk: &[u8] = if item.record.content.kind() == "set" { b"SSCAN" } else { b"HSCAN" };
+                return [walk, key, cursor, b"COUNT", MEMBERS_AT_ONCE].map(Cow::Borrowed).to_vec();
+            }
+            Self::Beside(_) => command(&[b"DUMP"]),
             Self::Write(_) => return write(record, replace),
         };
         args.push(Cow::Borrowed(key));
@@ -181,9 +204,18 @@ impl Task {
                 _ => Fate::Settled(item, Outcome::Conflict("has another value")),
             },
             Self::Elements(item) if same_elements(&item.record.content, answer, now_ms) => {
-                Fate::Ask(Self::Expiry(item))
+                Fate::Ask(Self::after_elements(item))
             }
             Self::Elements(item) => Fate::Settled(item, Outcome::Conflict("has other elements")),
+            Self::Members(item, members) => Self::take_members(item, members, reply, now_ms)?,
+            Self::Beside(item) if reply == Reply::Nil => Fate::Ask(Self::Write(item)),
+            Self::Beside(item) => match reply {
+                Reply::Bulk(there) if same_beside(&item.record.content, there, now_ms) => Fate::Ask(Self::Expiry(item)),
+                _ if item.record.content.kind() == "stream" => {
+                    Fate::Settled(item, Outcome::Conflict("has other consumer groups"))
+                }
+                _ => Fate::Settled(item, Outcome::Conflict("has fields with another expiry")),
+            },
             Self::Expiry(item) => {
                 let at = match reply {
                     Reply::Integer(at) if at >= 0 => Some(if target.has_pexpiretime { at } else { now_ms + at }),
@@ -196,6 +228,36 @@ impl Task {
         })
     }
 
+    /// What comes once the elements are known to be the same.
+    fn after_elements(item: Item) -> Self {
+        match item.record.content.kind() {
+            "hash" | "stream" => Self::Beside(item),
+            _ => Self::Expiry(item),
+        }
+    }
+
+    fn take_members(item: Item, mut members: Members, reply: Reply<'_>, now_ms: i64) -> anyhow::Result<Fate> {
+        let kind = item.record.content.kind();
+        let step = CollectionKind::of_name(kind.as_bytes()).and_then(|kind| {
+            let Reply::Array(mut step) = reply else { return None };
+            let (Some(Reply::Bulk(cursor)), Some(Reply::Array(elements))) = (step.next(), step.next()) else {
+                return None;
+            };
+            Some((cursor.to_vec(), content::digests(kind, elements)?))
+        });
+        let Some((cursor, digests)) = step else { bail!("the walk over a {kind} was answered with something else") };
+        members.digests.extend(digests);
+        if cursor != b"0" {
+            return Ok(Fate::Ask(Self::Members(item, Members { cursor, ..members })));
+        }
+        let sum = members.digests.into_iter().fold(0, u128::wrapping_add);
+        Ok(match elements_digest(&item.record.content, now_ms) {
+            // So large a one has no fields that expire.
+            Some(digest) if digest == sum && !has_field_expiry(&item.record.content) => Fate::Ask(Self::Expiry(item)),
+            _ => Fate::Settled(item, Outcome::Conflict("has other elements")),
+        })
+    }
+
     fn take_error(self, error: &[u8]) -> anyhow::Result<Fate> {
         let text = String::from_utf8_lossy(error).into_owned();
         let code = text.split(' ').next().unwrap_or_default();
@@ -204,8 +266,11 @@ impl Task {
         }
         Ok(match (self, code) {
             (Self::Write(item), "BUSYKEY") => Fate::Ask(Self::Elements(item)),
-            (Self::Value(item) | Self::Elements(item), "WRONGTYPE") => {
+            (Self::Value(item) | Self::Elements(item) | Self::Members(item, _), "WRONGTYPE") => {
                 Fate::Settled(item, Outcome::Conflict("has another type"))
+            }
+            (Self::Elements(item), _) if text.starts_with("ERR keyfold:") && is_walked(&item.record.content) => {
+                Fate::Ask(Self::Members(item, Members { cursor: b"0".to_vec(), digests: HashSet::new() }))
             }
             (Self::Write(item), _) => Fate::Refused(item, text),
             (task, _) => Fate::Settled(task.into_item(), Outcome::Refused(text)),
@@ -214,9 +279,13 @@ impl Task {
 
     fn into_item(self) -> Item {
         match self {
-            Self::Exists(item) | Self::Write(item) | Self::Value(item) | Self::Elements(item) | Self::Expiry(item) => {
-                item
-            }
+            Self::Exists(item)
+            | Self::Write(item)
+            | Self::Value(item)
+            | Self::Elements(item)
+            | Self::Members(item, _)
+            | Self::Beside(item)
+            | Self::Expiry(item) => item,
         }
     }
 }
@@ -245,11 +314,34 @@ fn write(record: &Record, replace: bool) -> Vec<Cow<'_, [u8]>> {
 }
 
 fn same_elements(content: &Content, answer: &[u8], now_ms: i64) -> bool {
-    let Content::Other(Other { kind, dump, digest }) = content else { return false };
-    let Some(digest) = content::digest_by_expiries(dump, now_ms).or(*digest) else {
+    let Content::Other(Other { kind, dump, .. }) = content else { return false };
+    let Some(digest) = elements_digest(content, now_ms) else {
         return Reply::parse(answer).is_ok_and(|reply| reply.bytes() == Some(dump));
     };
     Reply::parse(answer).is_ok_and(|elements| content::digest(kind, elements) == Some(digest))
+}
+
+/// The digest of the elements that live; none where they aren't known.
+fn elements_digest(content: &Content, now_ms: i64) -> Option<u128> {
+    let Content::Other(Other { dump, digest, .. }) = content else { return None };
+    content::digest_by_expiries(dump, now_ms).or(*digest)
+}
+
+/// Whether what DUMP gave of a key with the same elements also holds the same beside them.
+fn same_beside(content: &Content, there: &[u8], now_ms: i64) -> bool {
+    let Content::Other(other) = content else { return false };
+    let there =
+        Content::Other(Other { dump: there.to_vec(), digest: elements_digest(content, now_ms), ..other.clone() });
+    let all = |content| content::living(content, now_ms).map(|living| living.digest);
+    all(content) == all(&there)
+}
+
+fn is_walked(content: &Content) -> bool {
+    CollectionKind::of_name(content.kind().as_bytes()).is_some()
+}
+
+fn has_field_expiry(content: &Content) -> bool {
+    matches!(content, Content::Other(other) if FieldExpiryForm::of_payload(&other.dump).is_some())
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use keyfold_core::admin::move_progress::MoveProgress;
 use keyfold_core::layout::Layout;
 use keyfold_report::paper::Paper;
 use keyfold_server::Nodes;
-use keyfold_server::layout::stored;
 
 use crate::config::target;
 use crate::flags::status::StatusFlags;
+use crate::layout::evidence::layout_in_force;
 use crate::moving::announce::hear;
 use crate::print::layout::open_moves;
 use keyfolds::Keyfolds;
@@ -47,7 +47,7 @@ struct Memory {
 pub(crate) fn run(flags: &StatusFlags, out: &mut Paper) -> anyhow::Result<()> {
     let target = target::resolve(&flags.upstream);
     let mut nodes = Nodes::connect(&target)?;
-    let layout = stored::read(nodes.home())?.map(|stored| stored.layout);
+    let layout = layout_in_force(&mut nodes)?;
     let mut memory = Memory { used_bytes: 0, rss_bytes: 0 };
     for server in nodes.servers() {
         let info = server.info("memory")?;

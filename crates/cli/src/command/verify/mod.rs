@@ -20,6 +20,7 @@ use serde_json::json;
 
 use self::counted::Counted;
 use crate::config::verify::Verify;
+use crate::layout::evidence::layout_in_force;
 use crate::print::layout::open_moves;
 use crate::records::Record;
 use crate::records::compare::{Close, Differences, Sums, same_expiry};
@@ -70,7 +71,7 @@ pub(crate) fn run(config: &Verify, out: &mut Paper) -> anyhow::Result<ExitCode> 
     priority::give_way();
     let mut nodes = Nodes::connect(&config.target)?;
     scan::warn(&nodes);
-    let before = stored::read(nodes.home())?.map(|stored| stored.layout);
+    let before = layout_in_force(&mut nodes)?;
     let folded = before.is_some();
     let layout = before.clone().unwrap_or_default();
     let listpack_limits = if config.flags.skip_encodings { (None, None) } else { listpack::limits(nodes.first()) };
@@ -127,7 +128,7 @@ impl Subject<'_> {
         let mut differing = differing.into_iter();
         // What has expired since, or was written meanwhile, makes parts differ of which nothing does any more.
         for parts in differing.by_ref().take(MOST_LOOKS) {
-            differences = self.look_closely(nodes, path, parts, dump.now_ms)?;
+            differences = self.look_closely(nodes, path, parts, &dump)?;
             if differences.count() > 0 {
                 break;
             }
@@ -141,8 +142,10 @@ impl Subject<'_> {
     /// The dump's side, in bounded memory.
     fn sum_up(&self, path: &Path) -> anyhow::Result<Dump> {
         let now_ms = self.time.now_ms();
-        let mut dump = Dump { sums: Sums::new(), expiries: Fingerprints::new(), expired: 0, now_ms, is_whole: false };
+        let mut dump =
+            Dump { read: 0, sums: Sums::new(), expiries: Fingerprints::new(), expired: 0, now_ms, is_whole: false };
         let is_whole = self.read(path, &mut |record| {
+            dump.read += 1;
             let living = living(&record.content, now_ms);
             let Some(living) = living.filter(|_| record.expires_at_ms.is_none_or(|at| at >= now_ms)) else {
                 dump.expired += 1;
@@ -158,24 +161,29 @@ impl Subject<'_> {
         Ok(dump)
     }
 
-    /// Another time round, for parts that differ. What the dump has that had expired by `now_ms` was left out before.
+    /// Another time round, for parts that differ. What had expired when the dump was summed up was left out before.
     fn look_closely(
         &self,
         nodes: &mut Nodes,
         path: &Path,
         parts: Vec<bool>,
-        now_ms: i64,
+        dump: &Dump,
     ) -> anyhow::Result<Differences> {
         let mut close = Close::new(parts, self.config.flags.ttl_tolerance_ms, self.config.flags.list);
         // Of what expires from now on, it is known that it may have.
         let since_ms = self.time.now_ms();
-        self.read(path, &mut |record| {
+        let mut read = 0;
+        let is_whole = self.read(path, &mut |record| {
+            read += 1;
             let living = living(&record.content, since_ms);
-            if let Some(living) = living.filter(|_| record.expires_at_ms.is_none_or(|at| at >= now_ms)) {
+            if let Some(living) = living.filter(|_| record.expires_at_ms.is_none_or(|at| at >= dump.now_ms)) {
                 close.expect(record, living);
             }
             Ok(())
         })?;
+        if (read, is_whole) != (dump.read, dump.is_whole) {
+            bail!("{} was changed while it was read; verify again", path.display());
+        }
         self.walk(nodes, false, &mut |sight| {
             if let Sight::Record(record, _) = sight
                 && let Some(living) = living(&record.content, since_ms)
@@ -238,6 +246,8 @@ fn have_field_expiry(server: &Server) -> bool {
 }
 
 struct Dump {
+    /// How many records it has.
+    read: u64,
     sums: Sums,
     expiries: Fingerprints,
     expired: u64,

@@ -18,11 +18,11 @@ use keyfold_core::record::part_name;
 use keyfold_report::number::{count, plural};
 use keyfold_report::paper::Paper;
 use keyfold_server::Nodes;
-use keyfold_server::layout::stored;
 use serde_json::{Map, Value, json};
 
 use self::asker::Asker;
 use crate::config::where_key::{By, Where};
+use crate::layout::evidence::layout_in_force;
 
 /// A spilled set or hash up to this length is read to be shown.
 const SHOWN_SPILL_BYTES: u64 = 1 << 20;
@@ -80,7 +80,7 @@ pub(crate) fn run(config: &Where, out: &mut Paper) -> anyhow::Result<()> {
         }
     };
     let mut nodes = Nodes::connect(target)?;
-    let layout = stored::read(nodes.home())?.map_or_else(Layout::default, |stored| stored.layout);
+    let layout = layout_in_force(&mut nodes)?.unwrap_or_default();
     let mut server = Asker::new(nodes, key, target.address.database, &mut report)?;
     let place = match layout.locate(key) {
         Located::Moving(moving) => look_for(&mut server, &layout, key, *moving, &mut report)?,

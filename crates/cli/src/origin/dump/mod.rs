@@ -49,6 +49,8 @@ pub(super) struct DumpOrigin {
     meant: Meant,
     /// How many keys of each database are to be seen, where that are not all.
     wanted: Option<BTreeMap<u32, u64>>,
+    /// Why it can't be read to its end, where a walk that sees a sample won't come there.
+    broken: Option<anyhow::Error>,
     known: Known,
 }
 
@@ -67,10 +69,13 @@ impl DumpOrigin {
         let written_at_ms = head.written_at.map(|seconds| seconds.saturating_mul(1000));
         let meant = Meant { databases: databases.clone(), written_at_ms };
         let mut known = facts::known(place, head, opened.file_bytes, assumed, cluster);
-        let counts = scan.sample.map(|_| walk::count(place, &meant)).transpose()?;
-        known.total = counts.iter().flat_map(BTreeMap::values).sum();
-        let wanted = scan.sample.zip(counts).map(|(sample, counts)| shares(sample.get(), counts));
-        Ok(Self { place: place.clone(), opened: Some((opened, first)), meant, wanted, known })
+        let (mut wanted, mut broken) = (None, None);
+        if let Some(sample) = scan.sample {
+            let count = walk::count(place, &meant)?;
+            known.total = count.keys.values().sum();
+            (wanted, broken) = (Some(shares(sample.get(), count.keys)), count.broken);
+        }
+        Ok(Self { place: place.clone(), opened: Some((opened, first)), meant, wanted, broken, known })
     }
 }
 
@@ -114,7 +119,10 @@ impl Origin for DumpOrigin {
         };
         let mut walk = DumpWalk::new(&self.place, &self.meant, opened, observer, self.wanted.clone());
         let end = match walk.run(on_seen) {
-            Ok(ControlFlow::Continue(())) => End::Complete,
+            Ok(ControlFlow::Continue(())) => match self.broken.take() {
+                Some(error) => End::Lost(explain(error, &self.known)),
+                None => End::Complete,
+            },
             Ok(ControlFlow::Break(())) => End::Stopped,
             Err(error) => End::Lost(explain(error, &self.known)),
         };

@@ -211,21 +211,31 @@ enum Wanted {
     NoMore,
 }
 
-/// How many keys of each database count: a pass that reads no values.
-pub(super) fn count(place: &DumpPlace, meant: &Meant) -> anyhow::Result<BTreeMap<u32, u64>> {
+/// How many keys there are to draw a sample from.
+pub(super) struct Count {
+    /// Those of each database that count.
+    pub(super) keys: BTreeMap<u32, u64>,
+    /// Why the dump can't be read on behind them.
+    pub(super) broken: Option<anyhow::Error>,
+}
+
+/// A pass that reads no values.
+pub(super) fn count(place: &DumpPlace, meant: &Meant) -> anyhow::Result<Count> {
     if !place.can_be_read_again() {
         return Err(anyhow!(
             "--sample has to know how many keys there are, and {place} goes by once: save it to a file"
         ));
     }
     let (mut dump, mut keys) = (input::open(place)?.dump, BTreeMap::new());
-    // Where it can't be read on, the walk will say so.
-    while let Ok(Some(key)) = dump.next_key() {
-        if meant.has(&key) {
-            *keys.entry(key.database).or_default() += 1;
+    let broken = loop {
+        match dump.next_key() {
+            Ok(Some(key)) if meant.has(&key) => *keys.entry(key.database).or_default() += 1,
+            Ok(Some(_)) => {}
+            Ok(None) => break None,
+            Err(error) => break Some(error.into()),
         }
-    }
-    Ok(keys)
+    };
+    Ok(Count { keys, broken })
 }
 
 fn kept_bytes(observation: &Observation) -> usize {

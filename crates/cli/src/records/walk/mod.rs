@@ -47,7 +47,7 @@ use self::way::Way;
 use super::finding::{Finding, FindingKind};
 use super::fingerprints::Fingerprints;
 use super::in_parts::InParts;
-use super::inquiry::{Field, Inquiry, Own, Seen, Wants};
+use super::inquiry::{Field, How, Inquiry, Own, Seen, Wants};
 use super::place::Stored;
 use super::{Content, Record};
 use crate::scan::{Database, Round};
@@ -120,7 +120,7 @@ struct RecordWalk<'a> {
     progress: &'a mut Progress,
     database: u32,
     time: ServerTime,
-    has_pexpiretime: bool,
+    how: How,
     /// Which server answers.
     server_info: ServerInfo,
     /// None while names are asked for, and once it is over.
@@ -150,7 +150,7 @@ pub(crate) fn walk(
     while let Some(Database { number: database, .. }) = round.enter_next(server)? {
         let walk = RecordWalk {
             time: ServerTime::ask(server)?,
-            has_pexpiretime: server.version().has_pexpiretime(),
+            how: How { has_pexpiretime: server.version().has_pexpiretime(), by_script: false },
             server_info: server.version().info(),
             way: Way::to(&mut *server),
             manner,
@@ -191,7 +191,7 @@ impl RecordWalk<'_> {
             let Some((ask, raw)) = self.way.next()? else { return Ok(true) };
             match self.check(&ask, &raw) {
                 Ok(answer) => self.take(ask, answer)?,
-                Err(error) => self.split(ask, &raw, error)?,
+                Err(error) => self.ask_otherwise(ask, &raw, error)?,
             }
             if (self.manner.stopped)() {
                 return Ok(false);
@@ -199,9 +199,17 @@ impl RecordWalk<'_> {
         }
     }
 
-    /// Some keys of a question are at one node and some at another, and stay so: each is asked about by itself.
-    fn split(&mut self, ask: Inquiry, raw: &[Vec<u8>], error: anyhow::Error) -> anyhow::Result<()> {
-        let is_split = self.sights.is_some() && raw.iter().any(|raw| raw.starts_with(b"-TRYAGAIN"));
+    /// Asks once more in another way, where a server refuses it in this one but not in that.
+    fn ask_otherwise(&mut self, ask: Inquiry, raw: &[Vec<u8>], error: anyhow::Error) -> anyhow::Result<()> {
+        let is_answered = |code: &[u8]| raw.iter().any(|raw| raw.starts_with(code));
+        // A full server may refuse to queue what it doesn't refuse by itself; so it does with all that is under way.
+        if ask.is_atomic() && raw.len() > 1 && is_answered(b"-OOM") {
+            self.how.by_script = true;
+            self.waiting.push_back(ask);
+            return Ok(());
+        }
+        // Some keys of a question may be at one node and some at another, and stay so: each is asked about by itself.
+        let is_split = self.sights.is_some() && is_answered(b"-TRYAGAIN");
         match ask {
             Inquiry::Strings(keys) if is_split && keys.len() > 1 => {
                 self.waiting.extend(keys.into_iter().map(|own| Inquiry::Strings(vec![own])));
@@ -238,7 +246,7 @@ impl RecordWalk<'_> {
             && commands < self.pace.burst() as usize
             && let Some(ask) = self.next_ask()
         {
-            commands += self.way.begin(ask, self.manner.wants, self.has_pexpiretime);
+            commands += self.way.begin(ask, self.manner.wants, self.how);
         }
         self.pace.spend(commands as u64);
         self.way.flush()

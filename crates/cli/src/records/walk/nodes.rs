@@ -28,6 +28,7 @@ use super::way::Way;
 use super::{Manner, NAMES_AT_ONCE, RecordWalk, Visit};
 use crate::records::finding::{Finding, FindingKind};
 use crate::records::fingerprints::Fingerprints;
+use crate::records::inquiry::How;
 use crate::scan::{self, Databases, Round};
 
 /// Slots that move again and again end a walk.
@@ -72,7 +73,7 @@ pub(crate) fn walk_all(
         let has_pexpiretime = own.servers().iter().all(|server| server.version().has_pexpiretime());
         let walk = RecordWalk {
             time: ServerTime::ask(own.first())?,
-            has_pexpiretime,
+            how: How { has_pexpiretime, by_script: false },
             server_info: own.first().version().info(),
             way: Way::Nodes(Box::new(steps)),
             manner,

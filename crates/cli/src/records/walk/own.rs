@@ -60,7 +60,7 @@ impl RecordWalk<'_> {
 
     /// The time of a question's moment, where it was asked for.
     fn moment<'r>(&self, replies: &mut impl Iterator<Item = Reply<'r>>) -> i64 {
-        if self.has_pexpiretime {
+        if self.how.has_pexpiretime {
             return 0;
         }
         let time = replies.next().and_then(Moment::from_reply);

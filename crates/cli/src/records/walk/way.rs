@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use keyfold_core::slot::Slot;
 use keyfold_server::{Commands, Server, Steps};
 
-use crate::records::inquiry::{Inquiry, Wants};
+use crate::records::inquiry::{How, Inquiry, Wants};
 
 /// Where questions go.
 pub(super) enum Way<'a> {
@@ -21,16 +21,16 @@ impl<'a> Way<'a> {
     }
 
     /// Begins a question; how many commands it has.
-    pub(super) fn begin(&mut self, ask: Inquiry, wants: Wants, has_pexpiretime: bool) -> usize {
+    pub(super) fn begin(&mut self, ask: Inquiry, wants: Wants, how: How) -> usize {
         match self {
             Self::One { sent, commands, .. } => {
-                let replies = ask.write(wants, has_pexpiretime, commands);
+                let replies = ask.write(wants, how, commands);
                 sent.push_back((ask, replies));
                 replies
             }
             Self::Nodes(steps) => {
                 let mut commands = Commands::default();
-                let replies = ask.write(wants, has_pexpiretime, &mut commands);
+                let replies = ask.write(wants, how, &mut commands);
                 let slot = Slot::of(ask.physical());
                 steps.begin(ask, slot, commands.wire().to_vec(), u32::try_from(replies).unwrap_or(u32::MAX));
                 replies

@@ -50,6 +50,12 @@ fn it_is_compared() {
         export(&server, &dump);
         let verified = || verify(&server, &["--against", dump.to_str().unwrap()]);
         assert_eq!(verified().code, Some(0), "{}: {}", server.name(), verified().stdout);
+        let imported = |code: i32, words: &str| {
+            let ran = import(&server, &dump, &[]);
+            assert_eq!(ran.code, Some(code), "{}: {}{}", server.name(), ran.stdout, ran.stderr);
+            assert!(ran.stdout.contains(words), "{}: {}", server.name(), ran.stdout);
+        };
+        imported(0, "3 there already, the same");
         let expires = |key: &str, at: &str| format!("HPEXPIREAT {key} {at} FIELDS 1 f");
         for key in hashes {
             for change in [format!("HPERSIST {key} FIELDS 1 f"), expires(key, "2000000000001")] {
@@ -57,18 +63,41 @@ fn it_is_compared() {
                 let ran = verified();
                 assert_eq!(ran.code, Some(4), "{}: {change}: {}", server.name(), ran.stdout);
                 assert!(ran.stdout.contains(&format!("value:   \"{key}\"")), "{change}: {}", ran.stdout);
+                imported(3, "has fields with another expiry");
                 write(&mut wire, &expires(key, FAR_MS));
                 assert_eq!(verified().code, Some(0), "{}: {change}", server.name());
             }
         }
         write(&mut wire, "XACK stream group 1-1");
         assert_eq!(verified().code, Some(4), "{}: acknowledged", server.name());
+        imported(3, "has other consumer groups");
         write(&mut wire, "DEL stream");
         assert_eq!(import(&server, &dump, &[]).code, Some(0));
         assert_eq!(verified().code, Some(0), "{}: back", server.name());
         write(&mut wire, "XGROUP CREATE stream other $");
         assert_eq!(verified().code, Some(4), "{}: another group", server.name());
     }
+}
+
+#[test]
+#[ignore = "takes long: `make test-long`"]
+fn a_set_of_more_members_than_are_read_as_a_whole_is_compared_member_by_member() {
+    let Some(binary) = found().pop() else { return };
+    let (server, dir) = (binary.start(&[]).unwrap(), TempDir::new().unwrap());
+    let layout = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 16 }\n";
+    let proxy = Subject::start(&server, layout).unwrap();
+    let mut wire = Wire::connect(proxy.address()).unwrap();
+    for start in (0..1_100_000).step_by(5000) {
+        let members: String = (start..start + 5000).map(|member| format!(" {member}")).collect();
+        write(&mut wire, &format!("SADD tags:1{members}"));
+    }
+    let dump = dir.path().join("dump.jsonl");
+    export(&server, &dump);
+    let ran = import(&server, &dump, &[]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("1 there already, the same"), "{}{}", ran.stdout, ran.stderr);
+    write(&mut wire, "SREM tags:1 77");
+    let ran = import(&server, &dump, &[]);
+    assert!(ran.code == Some(3) && ran.stdout.contains("has other elements"), "{}{}", ran.stdout, ran.stderr);
 }
 
 #[test]

@@ -25,11 +25,15 @@ fn a_mistake_in_a_dump_is_told_with_its_line() {
             assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{line}");
             assert!(ran.stderr.contains("dump.jsonl:2: ") && ran.stderr.contains(part), "{line}: {}", ran.stderr);
         }
+        let ran = import(&server, &path, &["--replace"]);
+        assert!(ran.stderr.contains("1 key written"), "what comes before it is: {}", ran.stderr);
     }
     let packed = dir.path().join("cut.jsonl.gz");
     std::fs::write(&packed, b"\x1f\x8b\x08\x00\x00\x00\x00\x00").unwrap();
     let ran = import(&server, &packed, &[]);
     assert!(ran.code == Some(1) && ran.stderr.contains("cut.jsonl.gz:1: can't be read"), "{}", ran.stderr);
+    let ran = verify(&server, &["--against", "/dev/null"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("reads the dump twice"), "{}", ran.stderr);
     let ran = import(&server, &dir.path().join("nowhere"), &[]);
     assert!(ran.code == Some(1) && ran.stderr.contains("can't read"), "{}", ran.stderr);
 }

@@ -4,6 +4,9 @@ use keyfold_testkit::{Subject, Wire};
 
 use super::stage::{ADMIN_KEYS, LAYOUT, OTHER, REORDERED, Stage, get, keys, on_every_server};
 
+/// A dump that was made when all was well.
+const BEFORE: &str = "{\"key\":\"a\",\"value\":\"1\"}\n{\"end\":{\"keys\":1}}\n";
+
 #[test]
 fn nobody_starts_from_nothing_over_folded_keys() {
     on_every_server(|binary, what| {
@@ -14,6 +17,8 @@ fn nobody_starts_from_nothing_over_folded_keys() {
         refused.assert(1, &["holds folded keys, and its layout is lost", "such as \"~", "keyfold layout recover"]);
         let other = stage.file("other.toml", OTHER);
         let other = other.to_str().unwrap();
+        let dump = stage.file("dump.jsonl", BEFORE);
+        let dump = dump.to_str().unwrap();
         for args in [
             &["serve", "--listen", "127.0.0.1:0", "--upstream", &url, "--layout", other][..],
             &["layout", "push", other, "--upstream", &url],
@@ -21,9 +26,17 @@ fn nobody_starts_from_nothing_over_folded_keys() {
             &["fold", &url, "--dry-run", "--layout", other],
             &["layout", "recover", &url, "--layout", other],
             &["layout", "recover", &url],
+            // Without a layout buckets would pass for hashes of the application's own.
+            &["export", &url, "--out", dump, "--force"],
+            &["import", &url, dump],
+            &["verify", &url],
+            &["verify", &url, "--against", dump],
+            &["status", &url],
+            &["where", &url, "user:1"],
         ] {
             stage.run(args).assert(1, &["such as \"~"]);
             assert_eq!(stage.get("keyfold:{home}:layout"), None, "{what}: nothing is written");
+            assert_eq!(std::fs::read_to_string(dump).unwrap(), BEFORE, "{what}");
         }
 
         // The file that they were folded by accounts for them, in whatever order.
