@@ -42,11 +42,15 @@ impl Folding {
         for (index, namespace) in self.layout.iter() {
             let stats = self.namespaces.namespace(index);
             if stats.counts().spills_much() && stats.warn_once() {
+                let advice = if namespace.is_untrained() {
+                    "its codec has learned nothing yet: run `keyfold train`, and then `keyfold recode`"
+                } else {
+                    "raise value_limit in the layout, and hash-max-listpack-value on the server with it"
+                };
                 tracing::warn!(
                     namespace = %namespace.keys,
                     value_limit = namespace.value_limit,
-                    "more than a tenth of the values written are over value_limit, and each takes a key of its own: \
-                     raise value_limit in the layout, and hash-max-listpack-value on the server with it"
+                    "more than a tenth of the values written are over value_limit, and each takes a key of its own: {advice}"
                 );
             }
         }

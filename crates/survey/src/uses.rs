@@ -148,7 +148,7 @@ fn counted<'n>(calls: &BTreeMap<String, u64>, names: impl IntoIterator<Item = &'
 }
 
 /// What keyfold sends itself is counted with the rest, also long after it has gone.
-const OWN: &str = "; what keyfold has sent counts too";
+const OWN: &str = "; what keyfold has sent counts too (CONFIG RESETSTAT begins anew)";
 
 fn scripts(calls: &BTreeMap<String, u64>) -> Option<Use> {
     let said = counted(calls, SCRIPTS)?;

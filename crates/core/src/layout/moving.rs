@@ -41,6 +41,11 @@ impl Namespace {
         self.former.is_some()
     }
 
+    /// Whether values are written without its codec, as that has learned nothing yet.
+    pub fn is_untrained(&self) -> bool {
+        !self.placement.is_plain() && !self.codec.is_none() && self.codecs.written().is_none()
+    }
+
     /// Which collections its keys hold, where it isn't strings.
     pub fn collection(&self) -> Option<CollectionKind> {
         self.rules().find_map(|(placement, _)| placement.collection())

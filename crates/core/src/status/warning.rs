@@ -130,10 +130,15 @@ fn of_namespace(namespace: &NamespaceStatus) -> Vec<Warning> {
     let mut warn = |code, text: String, advice| warnings.push(Warning::new(code, Some(&namespace.keys), text, advice));
     let counts = Counts { writes: namespace.writes, spills: namespace.spills, ..Counts::default() };
     if counts.spills_much() {
+        let is_untrained = namespace.codec.as_ref().is_some_and(|codec| codec.slot.is_none());
         warn(
             "spills",
             "More than a tenth of the values written are over value_limit, and each takes a key of its own.".to_owned(),
-            "Raise value_limit in the layout, and hash-max-listpack-value on the server with it.",
+            if is_untrained {
+                "Its codec has learned nothing yet: run `keyfold train`, and then `keyfold recode`."
+            } else {
+                "Raise value_limit in the layout, and hash-max-listpack-value on the server with it."
+            },
         );
     }
     if namespace.undecodable > 0 {

@@ -66,7 +66,10 @@ impl ContentsCount {
             let value = match frame.body {
                 Body::Raw(value) => ValueShape::of(value),
                 Body::Integer(value) => ValueShape::Integer(value),
-                Body::Coded { payload, .. } => ValueShape::Bytes(payload.len() as u64),
+                Body::Coded { payload, .. } => match layout.namespace(piece.namespace).decode(&key, &frame, None) {
+                    Ok(Some(value)) => ValueShape::of(&value),
+                    _ => ValueShape::Bytes(payload.len() as u64),
+                },
                 Body::Spill { .. } | Body::Parts { .. } => ValueShape::Bytes(stored.len() as u64),
             };
             counted.sampled += 1;

@@ -56,6 +56,8 @@ named! {
         MoveOpen = "move-open",
         /// A layout that doesn't read.
         DamagedLayout = "damaged-layout",
+        /// A codec that has learned nothing, so that values are stored as they are.
+        UntrainedCodec = "untrained-codec",
         /// Codecs of values that can't be used, for want of a dictionary.
         UnusableCodec = "unusable-codec",
         /// A policy under which whole buckets are evicted.

@@ -19,16 +19,42 @@ pub struct Mend {
     pub what: String,
     /// The lines that do it: the first now, the others for good, or elsewhere.
     pub lines: Vec<Line>,
+    /// The limits that it takes higher; their lines come first, once all findings are known.
+    pub(super) raises: Vec<Raise>,
     /// What is left of the memory concerned.
     pub after_bytes: Option<u64>,
     /// What that saves.
     pub saves_bytes: Option<u64>,
 }
 
+/// A limit of some server that is to be so high at least.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Raise {
+    names: ServerNames,
+    /// What that server calls it.
+    name: &'static str,
+    limit: Limit,
+    least: u64,
+}
+
+/// Writes the lines of all limits to be raised: each to the highest that any of these asks for, so that no command takes back
+/// what one before it did.
+pub(super) fn write_limits(mends: &mut [&mut Mend]) {
+    let raises: Vec<Raise> = mends.iter().flat_map(|mend| &mend.raises).cloned().collect();
+    let highest = |limit| raises.iter().filter(|raise| raise.limit == limit).map(|raise| raise.least).max();
+    for mend in mends {
+        let lines = mend.raises.iter().flat_map(|raise| {
+            let value = highest(raise.limit).unwrap_or(raise.least).to_string();
+            setting_lines(&raise.names, raise.name, &value)
+        });
+        mend.lines.splice(0..0, lines);
+    }
+}
+
 impl Mend {
     /// Advice without a command.
     pub(super) fn advice(what: impl Into<String>) -> Self {
-        Self { what: what.into(), lines: Vec::new(), after_bytes: None, saves_bytes: None }
+        Self { what: what.into(), lines: Vec::new(), raises: Vec::new(), after_bytes: None, saves_bytes: None }
     }
 
     /// A command of the shell.
@@ -38,27 +64,28 @@ impl Mend {
 
     /// Other settings of the server.
     pub(super) fn settings(what: impl Into<String>, seen: &Observation, changes: &[(&str, String)]) -> Self {
-        Self::settings_of(what, &seen.names, changes)
-    }
-
-    /// Other settings of this server.
-    pub(super) fn settings_of(what: impl Into<String>, names: &ServerNames, changes: &[(&str, String)]) -> Self {
-        changes.iter().fold(Self::advice(what), |mend, (name, value)| {
-            let Self { what, mut lines, after_bytes, saves_bytes } = mend;
-            lines.extend(setting_lines(names, name, value));
-            Self { what, lines, after_bytes, saves_bytes }
-        })
+        let mut mend = Self::advice(what);
+        mend.lines.extend(changes.iter().flat_map(|(name, value)| setting_lines(&seen.names, name, value)));
+        mend
     }
 
     /// Higher limits, those that are high enough left out.
     pub(super) fn limits(what: impl Into<String>, seen: &Observation, limits: &[(Limit, u64)]) -> Self {
-        let settings: &Settings = &seen.settings;
-        let changes: Vec<_> = limits
+        Self::limits_of(what, &seen.names, &seen.settings, limits)
+    }
+
+    /// Higher limits of this server.
+    pub(super) fn limits_of(
+        what: impl Into<String>,
+        names: &ServerNames,
+        settings: &Settings,
+        limits: &[(Limit, u64)],
+    ) -> Self {
+        let raises = limits
             .iter()
             .filter(|(limit, least)| settings.limit(*limit).value < *least)
-            .map(|(limit, least)| (settings.name_of(*limit), least.to_string()))
-            .collect();
-        Self::settings(what, seen, &changes)
+            .map(|&(limit, least)| Raise { names: names.clone(), name: settings.name_of(limit), limit, least });
+        Self { raises: raises.collect(), ..Self::advice(what) }
     }
 
     pub(super) fn with_line(mut self, way: &'static str, text: impl Into<String>) -> Self {

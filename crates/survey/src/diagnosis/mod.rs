@@ -76,7 +76,7 @@ impl LayoutState {
 }
 
 /// How the server is named in commands that mend.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerNames {
     /// `redis://127.0.0.1:6379`, as keyfold takes it; no password.
     pub url: String,
@@ -128,6 +128,7 @@ pub fn diagnose(seen: &Observation) -> Vec<Finding> {
     check::leftovers::check(seen, &mut findings);
     check::eviction::check(seen, &mut findings);
     check::fragmentation::check(seen, &mut findings);
+    mend::write_limits(&mut findings.iter_mut().flat_map(|finding| &mut finding.mends).collect::<Vec<_>>());
     findings.sort_by_key(|finding| (finding.severity, std::cmp::Reverse(finding.cost_bytes)));
     findings
 }

@@ -125,6 +125,19 @@ fn the_value_that_broke_it_is_named() {
 }
 
 #[test]
+fn no_command_takes_back_what_another_raised() {
+    let mut case = Case::new();
+    let mut fields = numbers(99);
+    for (key, bytes) in [("profile:1", 300), ("page:1", 100)] {
+        fields.push(("text".into(), "x".repeat(bytes)));
+        case.hand_made(key, Encoding::Table, &fields);
+        fields.pop();
+    }
+    let settings: Vec<_> = case.problems().iter().map(|finding| lines(&finding.mends[0], "redis.conf")).collect();
+    assert_eq!(settings, [["hash-max-listpack-value 512"], ["hash-max-listpack-value 512"]]);
+}
+
+#[test]
 fn a_long_field_is_told_from_a_long_value() {
     let mut case = Case::new();
     let mut fields = numbers(99);
@@ -435,4 +448,14 @@ fn every_kind_is_described() {
     for kind in Trouble::ALL {
         assert!(document.contains(&format!("`{}`", kind.name())), "{}", kind.name());
     }
+}
+
+#[test]
+fn a_codec_that_has_learned_nothing_is_told_where_there_are_keys() {
+    let mut case = Case::with_layout(&format!("{COUNTERS}codec = 'fsst'\n"));
+    assert_eq!(case.problems(), []);
+    case.hash(FamilyName::Namespace(NamespaceIndex(0)), "~tnrO:0", Encoding::Packed, &numbers(50));
+    let finding = case.only();
+    assert_eq!((finding.kind, finding.place.as_str()), (Trouble::UntrainedCodec, "user:{id:int}"));
+    assert_eq!(lines(&finding.mends[0], "shell"), ["keyfold train redis://here:1", "keyfold recode redis://here:1"]);
 }

@@ -28,6 +28,8 @@ pub(super) struct Report {
     refused: u64,
     /// Written keys of each namespace, and last of none.
     namespaces: Vec<(String, u64)>,
+    /// Those whose codec has learned nothing yet.
+    untrained: Vec<String>,
     listed: Vec<(u64, Vec<u8>, String)>,
     list: usize,
 }
@@ -37,6 +39,8 @@ impl Report {
         let mut namespaces: Vec<_> =
             layout.namespaces().iter().map(|namespace| (namespace.keys.to_string(), 0)).collect();
         namespaces.push(("no namespace".to_owned(), 0));
+        let untrained = layout.namespaces().iter().filter(|namespace| namespace.is_untrained());
+        let untrained = untrained.map(|namespace| namespace.keys.to_string()).collect();
         let (listed, conflicts) = (Vec::new(), 0);
         Self {
             records: 0,
@@ -47,6 +51,7 @@ impl Report {
             conflicts,
             refused: 0,
             namespaces,
+            untrained,
             listed,
             list,
         }
@@ -129,7 +134,23 @@ impl Report {
         if self.may_be_cut_off {
             writeln!(out, "{NO_END}")?;
         }
+        let untrained: Vec<_> = self.untrained().collect();
+        if !untrained.is_empty() && !dry {
+            let url = &config.target.address;
+            writeln!(
+                out,
+                "the codec of {} has learned nothing yet, and its values are stored as they are: run `keyfold train {url}`, and \
+                 then `keyfold recode {url}`",
+                untrained.join(" and ")
+            )?;
+        }
         Ok(())
+    }
+
+    /// The namespaces that keys were written to whose codec has learned nothing yet.
+    fn untrained(&self) -> impl Iterator<Item = &str> {
+        let written = self.namespaces.iter().filter(|(keys, written)| *written > 0 && self.untrained.contains(keys));
+        written.map(|(keys, _)| keys.as_str())
     }
 
     fn json(&self, config: &Import) -> Value {

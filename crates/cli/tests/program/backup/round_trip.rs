@@ -55,6 +55,22 @@ fn into_another_layout_into_none_and_back() {
     });
 }
 
+/// A server that takes no writes any more is backed up all the same, though some then refuse reads in a MULTI, too.
+#[test]
+fn out_of_a_full_server() {
+    on_every_server(|server, dir| {
+        let proxy = Subject::start(server, LAYOUT).unwrap();
+        let mut wire = keyfold_testkit::Wire::connect(proxy.address()).unwrap();
+        let keys = fill(&mut wire);
+        let dump = dir.join("dump.jsonl");
+        assert_eq!(server.connect().unwrap().call(&[b"CONFIG", b"SET", b"maxmemory", b"1"]).unwrap(), b"+OK\r\n");
+        assert!(wire.call(&[b"SET", b"user:1", b"refused"]).unwrap().starts_with(b"-OOM"));
+        export(server, &dump);
+        assert_eq!(keys_in(&std::fs::read_to_string(&dump).unwrap()), keys);
+        assert_equal(&verify(server, &["--against", dump.to_str().unwrap()]), &server.name());
+    });
+}
+
 /// Another server of the same binary.
 fn found_again(server: &Server) -> Server {
     found().into_iter().find(|binary| binary.name() == server.name()).unwrap().start(&[]).unwrap()
@@ -239,4 +255,23 @@ fn hashes_whose_fields_expire_go_where_they_can_be() {
         }
         drop(proxy);
     });
+}
+
+#[test]
+fn an_import_says_which_codecs_have_learned_nothing() {
+    let Some(binary) = found().pop() else { return };
+    let (server, dir) = (binary.start(&[]).unwrap(), TempDir::new().unwrap());
+    push(&server, &LAYOUT.replacen("span = 128 }", "span = 128 }\ncodec = \"fsst\"", 1));
+    let dump = dir.path().join("dump.jsonl");
+    let lines: String =
+        (0..2000).map(|id| format!("{{\"key\":\"user:{id}\",\"value\":\"the value of {id}\"}}\n")).collect();
+    std::fs::write(&dump, whole(&lines)).unwrap();
+    let says = |ran: Ran| (ran.code, ran.stdout.contains("keyfold train redis://"));
+    assert_eq!(says(import(&server, &dump, &[])), (Some(0), true));
+    assert_eq!(keyfold(&["doctor", &server.url()]).stdout.matches("hasn't learned").count(), 1);
+    for command in ["train", "recode"] {
+        assert_eq!(keyfold(&[command, &server.url()]).code, Some(0), "{command}");
+    }
+    assert_eq!(says(import(&server, &dump, &["--replace"])), (Some(0), false));
+    assert!(!keyfold(&["doctor", &server.url()]).stdout.contains("hasn't learned"));
 }

@@ -1,14 +1,15 @@
 //! A stored layout that doesn't read, or whose values don't, or by which keys are on their way.
 
-use keyfold_core::layout::Namespace;
+use keyfold_core::layout::{Namespace, NamespaceIndex};
 
 use super::super::finding::{Finding, Trouble};
 use super::super::mend::Mend;
-use super::super::{LayoutState, Observation};
+use super::super::{FamilyName, LayoutState, Observation};
 
 pub(in super::super) fn check(seen: &Observation, findings: &mut Vec<Finding>) {
     if let LayoutState::Known(layout) = &seen.layout {
         findings.extend(layout.namespaces().iter().filter_map(unusable));
+        findings.extend(layout.iter().filter_map(|(index, namespace)| untrained(seen, index, namespace)));
         findings.extend(layout.moving().filter_map(|namespace| move_open(seen, namespace)));
     }
     let LayoutState::Damaged(reason) = &seen.layout else { return };
@@ -47,6 +48,23 @@ fn move_open(seen: &Observation, namespace: &Namespace) -> Option<Finding> {
         ("take it back", format!("keyfold unfold {url}")),
     ];
     finding.mends.extend(mends.into_iter().map(|(what, command)| Mend::command(what, command)));
+    Some(finding)
+}
+
+/// A namespace that has keys, none of which its codec makes shorter.
+fn untrained(seen: &Observation, index: NamespaceIndex, namespace: &Namespace) -> Option<Finding> {
+    let (_, family) = seen.families.iter().find(|(name, _)| **name == FamilyName::Namespace(index))?;
+    if !namespace.is_untrained() || namespace.is_moving() || family.fill.entries() == 0 {
+        return None;
+    }
+    let what = format!("{} hasn't learned from its values yet, and they are stored as they are", namespace.codec);
+    let mut finding = Finding::problem(Trouble::UntrainedCodec, namespace.keys.source(), what);
+    finding.why.push(
+        "a codec is trained by values that are there: these came after the layout, by clients or an import".to_owned(),
+    );
+    let url = &seen.names.url;
+    let mend = Mend::command("train it, and write what is there once more", format!("keyfold train {url}"));
+    finding.mends.push(mend.with_line("shell", format!("keyfold recode {url}")));
     Some(finding)
 }
 

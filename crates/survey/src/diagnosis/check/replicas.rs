@@ -44,6 +44,6 @@ fn lower(seen: &Observation, names: &ServerNames, settings: &Settings, limit: Li
     let why = "a hash over it is a hashtable there, and nowhere anything else once that replica is the primary";
     finding.why.push(why.to_owned());
     let mend = "raise it there, and restart that replica: what is a hashtable there stays one until then";
-    finding.mends.push(Mend::settings_of(mend, names, &[(name, least.to_string())]));
+    finding.mends.push(Mend::limits_of(mend, names, settings, &[(limit, least)]));
     Some(finding)
 }
