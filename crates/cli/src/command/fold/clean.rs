@@ -33,7 +33,7 @@ pub(super) fn clean(config: &Fold, nodes: &mut Nodes, layout: &Layout, out: &mut
     }
     let mut said = vec![match is_served {
         true => "removed what keyfold keeps on the server, but the layout, which names nothing any more: keyfolds that run go \
-                 by it"
+                 by it. Once clients use the server itself and no keyfold runs, say this once more to remove it"
             .to_owned(),
         false => "removed the layout from the server".to_owned(),
     }];

@@ -78,7 +78,7 @@ struct Round {
     server_us: f64,
 }
 
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 12] = [
     "command",
     "pipeline",
     "plain",
@@ -88,6 +88,7 @@ const COLUMNS: [&str; 11] = [
     "keyfold/plain, each round",
     "median",
     "server CPU, plain",
+    "server CPU, cheapest",
     "server CPU, keyfold",
     "keyfold CPU",
 ];
@@ -134,6 +135,7 @@ impl<'l> Pair<'l> {
             each_round(&ratios),
             cell(ratios, 2),
             cell(of(|round| round.plain.cpu_us_per_request), 2),
+            cell(known(|round| Some(round.cheapest?.cpu_us_per_request)), 2),
             cell(of(|round| round.server_us), 2),
             cell(of(|round| round.keyfold.cpu_us_per_request), 2),
         ])
