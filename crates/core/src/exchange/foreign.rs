@@ -34,6 +34,25 @@ pub(crate) struct OnOtherType {
     pub(crate) refusal: Option<String>,
 }
 
+/// When one is carried out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Moment<'g> {
+    /// As soon as it is known what is to be done.
+    AsRead,
+    /// The same, with this sent right before it.
+    Guarded(&'g [u8]),
+    /// Where its keys have been removed by an earlier command of a transaction, and lie under their own names as long as that isn't
+    /// written: they are being moved. All of its keys are folded, and it makes none.
+    BeforeRemoval,
+}
+
+impl Moment<'_> {
+    /// Whether a key that isn't there is shown to the server under a name of which the same is true.
+    fn shows_what_is_not_there(self) -> bool {
+        !matches!(self, Self::AsRead)
+    }
+}
+
 /// What is to be done about one.
 #[derive(Debug)]
 pub(crate) enum Verdict<'a> {
@@ -58,9 +77,8 @@ const FOLDED_HYPERLOGLOG: &str =
     "ERR keyfold: HyperLogLog commands are not supported on folded keys; keep them under other names";
 
 impl OnOtherType {
-    /// Says what is to be done, where `space` holds the folded keys. The scratch names begin with `scratch`. Where there
-    /// is a `guard`, it is sent right before the command.
-    pub(crate) fn judge(&self, args: &[Vec<u8>], space: &Space, scratch: &[u8], guard: Option<&[u8]>) -> Verdict<'_> {
+    /// Says what is to be done, where `space` holds the folded keys. The scratch names begin with `scratch`.
+    pub(crate) fn judge(&self, args: &[Vec<u8>], space: &Space, scratch: &[u8], moment: Moment<'_>) -> Verdict<'_> {
         let mut named = Vec::new();
         let mut shown: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         let mut commands = Commands::default();
@@ -86,7 +104,7 @@ impl OnOtherType {
                 }
                 // Every other command only finds that the key is a string; which one makes no difference.
                 Some(Held::Unread(_)) => b"",
-                Some(Held::Nothing) if guard.is_some() => {
+                Some(Held::Nothing) if moment.shows_what_is_not_there() => {
                     scratches.push(name);
                     named.push(*index);
                     continue;
@@ -115,7 +133,9 @@ impl OnOtherType {
         for (index, name) in named.iter().zip(&scratches) {
             shown[*index] = name;
         }
-        guard.into_iter().for_each(|guard| commands.push_bytes(guard));
+        if let Moment::Guarded(guard) = moment {
+            commands.push_bytes(guard);
+        }
         let answer_at = commands.count() as usize;
         commands.push_passed(&shown);
         for name in &scratches {
@@ -209,7 +229,8 @@ impl Foreign {
             store::check_all(&mut guard, self.load.keys(), space.now_ms());
             guard.with_otherwise(Otherwise::MakeString)
         });
-        let (commands, answer_at) = match self.foreign.judge(&self.args, &space, &scratch, guard.as_deref()) {
+        let moment = guard.as_deref().map_or(Moment::AsRead, Moment::Guarded);
+        let (commands, answer_at) = match self.foreign.judge(&self.args, &space, &scratch, moment) {
             Verdict::Refused(error) => return fail(io, self.protocol, error),
             Verdict::Undecodable(error) => return fail(io, self.protocol, &error),
             Verdict::NeedsBytes => return Step::More(self.load.send_rest(io.wire)),

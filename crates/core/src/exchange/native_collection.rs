@@ -10,7 +10,7 @@ use crate::exchange::key::Found;
 use crate::exchange::reply_kind::Refusal;
 use crate::exchange::script::CompareAndSet;
 use crate::exchange::{Env, failure};
-use crate::resp::{Protocol, Reply, write_command};
+use crate::resp::{Reply, write_command};
 
 const READ: &str = include_str!("native_collection.lua");
 
@@ -93,7 +93,6 @@ impl Reading {
 pub(super) fn send_command(
     name: &[u8],
     (kind, most): (CollectionKind, u64),
-    protocol: Protocol,
     args: &[&[u8]],
     env: &Env<'_>,
     wire: &mut Vec<u8>,
@@ -106,12 +105,8 @@ pub(super) fn send_command(
         CollectionKind::Set => b"SCARD",
         CollectionKind::Hash => b"HLEN",
     };
-    let protocol: &[u8] = match protocol {
-        Protocol::Resp2 => b"2",
-        Protocol::Resp3 => b"3",
-    };
     let most = most.to_string();
-    let head: [&[u8]; 7] = [b"EVAL", COMMAND.as_bytes(), b"1", name, count, most.as_bytes(), protocol];
+    let head: [&[u8]; 6] = [b"EVAL", COMMAND.as_bytes(), b"1", name, count, most.as_bytes()];
     write_command(wire, &[&head, args].concat());
     Some(())
 }

@@ -19,6 +19,7 @@ use crate::layout::Located;
 use crate::notify::Notices;
 use crate::resp::{Answer, Protocol, Reply, Texts};
 use crate::string::{self, Call, Halt, Held, HelpRequest, Run, Space, finish};
+use crate::user_script::reply_of_one_command;
 
 /// How often a command is worked out again before it gives up. Every conflict is another client's success,
 /// so that only a storm on one key gets here.
@@ -238,7 +239,10 @@ impl Work {
                 None => self.begin_again(env, io),
             },
             Phase::ByServer if reply == native_collection::NOT_THERE => self.begin_again(env, io),
-            Phase::ByServer => done(io, &script::without_place(reply)),
+            Phase::ByServer => {
+                let reply = script::without_place(reply);
+                done(io, &reply_of_one_command(&self.args, self.protocol, &reply))
+            }
         }
     }
 
@@ -319,7 +323,7 @@ impl Work {
         if let Some((key, kind, most)) = self.load.unread_own() {
             // While keys are moved, one of many members is the server's affair as long as it is where it was.
             let (name, wire) = (&key.logical, &mut *io.wire);
-            if native_collection::send_command(name, (kind, most), self.protocol, &args, env, wire).is_some() {
+            if native_collection::send_command(name, (kind, most), &args, env, wire).is_some() {
                 self.phase = Phase::ByServer;
                 return Step::More(1);
             }

@@ -137,3 +137,85 @@ fn they_are_used_as_ever_by_either_protocol() {
         }
     }
 }
+
+const COLLECTIONS: &str = r#"
+    [[namespace]]
+    keys = "user:{id:int}"
+    bucket = { span = 8 }
+    [[namespace]]
+    keys = "tags:{id:int}"
+    type = "set"
+    bucket = { span = 8 }
+    [[namespace]]
+    keys = "sess:{id:int}"
+    type = "hash"
+    bucket = { span = 8 }
+"#;
+
+/// What a plain server says, and one whose keys are on their way into buckets, to the same client; `fill` has written them before.
+fn plain_and_moving(protocol: &str, fill: &[&str], asked: &[&str]) {
+    for binary in found() {
+        let [plain, behind] = [(); 2].map(|()| binary.start(&[]).unwrap());
+        for server in [&plain, &behind] {
+            let mut direct = server.connect().unwrap();
+            fill.iter().for_each(|command| assert!(!call(&mut direct, command).starts_with('-'), "{command}"));
+        }
+        let proxy = proxy_while_folding(&behind, COLLECTIONS);
+        let mut wires = [plain.connect().unwrap(), Wire::connect(address(&proxy)).unwrap()];
+        wires.iter_mut().for_each(|wire| drop(call(wire, protocol)));
+        for command in asked {
+            let [mut theirs, mut ours] = wires.each_mut().map(|wire| call(wire, command));
+            if command.starts_with("HGETALL") {
+                // In whatever order.
+                [&mut theirs, &mut ours].into_iter().for_each(|answer| answer.truncate(answer.find('\r').unwrap()));
+            }
+            let is_known = !theirs.contains("unknown command") && !theirs.starts_with("-EXECABORT");
+            assert!(ours == theirs || !is_known, "{}: {command}: plain {theirs:?}, keyfold {ours:?}", binary.name());
+        }
+    }
+}
+
+#[test]
+fn a_hash_of_many_fields_that_is_not_moved_yet_answers_exactly_and_with_what_is_not_there() {
+    let fields: String = (0..600).map(|field| format!(" f{field} v{field}")).collect();
+    let fill = format!("HSET sess:1{fields}");
+    let asked = [
+        "HMGET sess:1 f1 nope f2",
+        "HGET sess:1 nope",
+        "HINCRBY sess:1 c 9223372036854775807",
+        "HINCRBY sess:1 c -7",
+        "hincrby sess:1 c -9223372036854775807",
+        "HINCRBYFLOAT sess:1 d 1.5",
+        "HGETDEL sess:1 FIELDS 3 nope f599 nope",
+        "HGETEX sess:1 FIELDS 3 nope f598 f599",
+        "HLEN sess:1",
+        "HRANDFIELD sess:1 0",
+        "HGETALL sess:1",
+        "HINCRBY sess:1 f1 1",
+    ];
+    for protocol in ["HELLO 2", "HELLO 3"] {
+        plain_and_moving(protocol, &[&fill], &asked);
+    }
+}
+
+#[test]
+fn what_a_transaction_has_removed_is_gone_for_its_next_commands_though_it_is_not_moved_yet() {
+    let fill = ["SADD tags:2 a", "SADD tags:4 a b", "SET user:1 v", "HSET sess:1 f v"];
+    let mut asked = Vec::new();
+    for (removes, then) in [
+        ("DEL tags:2", "SORT tags:2 ALPHA"),
+        ("SPOP tags:2 5", "ZUNION 1 tags:2"),
+        ("DEL tags:2", "LPOP tags:2"),
+        ("DEL tags:2", "BLPOP tags:2 1"),
+        ("RENAME tags:2 tags:3", "SORT tags:2 ALPHA"),
+        ("SREM tags:4 a b", "LLEN tags:4"),
+        ("DEL user:1", "LLEN user:1"),
+        ("DEL sess:1", "LRANGE sess:1 0 -1"),
+    ] {
+        asked.extend(["MULTI", removes, then, "EXEC", "DEL tags:2 tags:3 tags:4 user:1 sess:1"]);
+        asked.extend(fill);
+    }
+    for protocol in ["HELLO 2", "HELLO 3"] {
+        plain_and_moving(protocol, &fill, &asked);
+    }
+}

@@ -7,7 +7,7 @@ use crate::command::{Command, Flags};
 use crate::dialect::Dialect;
 use crate::exchange::Env;
 use crate::exchange::batch::Commands;
-use crate::exchange::foreign::{OnOtherType, Verdict};
+use crate::exchange::foreign::{Moment, OnOtherType, Verdict};
 use crate::exchange::load::Load;
 use crate::resp::{Answer, Protocol};
 use crate::string::{Call, Halt, HelpRequest, Run, Space, finish};
@@ -94,6 +94,16 @@ impl Queued {
     /// Whether it needs nothing of the server but strings and their expiry.
     pub(super) fn may_be_worked_out(&self) -> bool {
         self.run().is_some() && self.foreign.is_none() && matches!(self.script, Scripted::No)
+    }
+
+    /// Whether the server may be asked for it before EXEC with names of nothing: it makes no key, waits for none, and takes nothing away
+    /// from others.
+    fn may_be_shown_nothing(&self, foreign: &OnOtherType) -> bool {
+        let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+        self.command.is_some_and(|command| {
+            let is_of_folded = command.keys_in(&args).len() == foreign.folded.len();
+            is_of_folded && foreign.refusal.is_none() && !command.flags.contains(Flags::BLOCKING)
+        })
     }
 
     /// The keys that concern it.
@@ -228,11 +238,16 @@ pub(super) fn run_queued(
     protocol: Protocol,
     dialect: Dialect<'_>,
     scratch: &[u8],
+    is_moving: impl Fn(&[u8]) -> bool,
 ) -> Worked {
     let mut out = Vec::new();
     let mut answer = Answer::new(&mut out, protocol);
     if let Some(foreign) = &queued.foreign {
-        match foreign.judge(&queued.args, space, scratch, None) {
+        let moment = match queued.may_be_shown_nothing(foreign) && queued.keys().any(is_moving) {
+            true => Moment::BeforeRemoval,
+            false => Moment::AsRead,
+        };
+        match foreign.judge(&queued.args, space, scratch, moment) {
             Verdict::Refused(error) => answer.error(error),
             Verdict::PassedOn | Verdict::PassedOnIf => return Worked::Out(Outcome::Passed),
             Verdict::OnScratch(commands, answer_at) => return Worked::Shows(commands, answer_at),

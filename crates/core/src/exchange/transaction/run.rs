@@ -99,8 +99,12 @@ impl Transaction {
                 self.outcomes[index] = Outcome::Passed;
                 continue;
             }
+            let load = &self.load;
+            let is_moving = |name: &[u8]| {
+                load.iter().flat_map(Load::keys).any(|key| key.is_moving() && key.logical.as_slice() == name)
+            };
             let (commands, answer_at) =
-                match run_queued(queued, &mut self.space, self.protocol, env.dialect(), &scratch) {
+                match run_queued(queued, &mut self.space, self.protocol, env.dialect(), &scratch, is_moving) {
                     Worked::Large => return Ran::Large(index),
                     Worked::Undecodable(error) => {
                         return Ran::Asked(self.give_up(format!("-{error}\r\n").into_bytes(), io));
