@@ -94,6 +94,8 @@ pub(crate) struct Transaction {
     guard_key: Option<Vec<u8>>,
     /// Somebody caches what it reads.
     for_cache: bool,
+    /// A server that is out of memory has been asked to carry it out all the same.
+    is_let_through: bool,
 }
 
 #[derive(Debug)]
@@ -193,6 +195,7 @@ impl Transaction {
             span: None,
             guard_key: None,
             for_cache: false,
+            is_let_through: false,
         }
     }
 

@@ -1,6 +1,8 @@
 //! Carrying out what was worked out: by the script that compares what was read, or by MULTI and EXEC while it is watched.
 
-use super::queued::Outcome;
+use std::mem;
+
+use super::queued::{Outcome, Queued};
 use super::scripted::Sender;
 use super::{Guard, Phase, Transaction};
 use crate::admin::guard_key;
@@ -57,14 +59,34 @@ impl Transaction {
     }
 
     /// The script has answered.
-    pub(super) fn compared(&mut self, answer: &[u8], writes: CompareAndSet, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+    pub(super) fn compared(
+        &mut self,
+        answer: &[u8],
+        mut writes: CompareAndSet,
+        env: &Env<'_>,
+        io: &mut Io<'_>,
+    ) -> Step {
         match Reply::parse(answer) {
             Ok(Reply::Integer(1)) => self.finish(Vec::new(), env, io),
             Ok(Reply::Integer(_)) => self.begin_again(env, io),
             Ok(Reply::Error(error)) if error.starts_with(b"NOSCRIPT") => self.compare(writes, true, io.wire),
+            Ok(Reply::Error(error)) if error.starts_with(b"OOM ") && self.may_be_let_through(&mut writes) => {
+                self.compare(writes, true, io.wire)
+            }
             Ok(Reply::Error(_)) => self.give_up(script::without_place(answer), io),
             _ => Step::Unexpected,
         }
+    }
+
+    /// Whether a server that is out of memory is to carry out the writes all the same, as it does those of plain keys: none of the commands
+    /// needs more. Once a watch has ended with the EXEC that was refused, nothing is.
+    fn may_be_let_through(&mut self, writes: &mut CompareAndSet) -> bool {
+        let takes_memory = |queued: &Queued| queued.args.first().is_none_or(|name| takes_memory(name));
+        if self.watched.is_some() || self.queue.iter().any(takes_memory) || mem::replace(&mut self.is_let_through, true)
+        {
+            return false;
+        }
+        self.load.as_ref().is_some_and(|load| writes.take_no_memory(&load.scratch_key()))
     }
 
     /// How long what the client watches is what it was, by expiries that no server notices.

@@ -181,3 +181,27 @@ fn a_result_for_a_plain_key_is_refused_whole() {
         assert_eq!(call(&mut client, "SUNIONSTORE new tags:1"), ":5000\r\n");
     }
 }
+
+/// As jobs that wait for others do it. Redis before 7.2 would queue none of it; the others carry it out.
+#[test]
+fn a_transaction_that_needs_no_more_memory_is_carried_out() {
+    for binary in found().into_iter().filter(keyfold_testkit::Binary::has_redis_7) {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        KEYS.iter().for_each(|command| drop(call(&mut client, command)));
+        call(&mut server.connect().unwrap(), "CONFIG SET maxmemory 1");
+        for (queue, answer) in [
+            (["SREM tags:1 a", "SCARD tags:1"], "*2\r\n:1\r\n:1\r\n"),
+            (["HDEL sess:1 g", "HLEN sess:1"], "*2\r\n:1\r\n:1\r\n"),
+            (["EXPIRE tags:2 1000", "SISMEMBER tags:2 a"], "*2\r\n:1\r\n:1\r\n"),
+            (["SREM tags:2 c nope", "SCARD tags:2"], "*2\r\n:1\r\n:1\r\n"),
+        ] {
+            call(&mut client, "MULTI");
+            queue.iter().for_each(|command| assert_eq!(call(&mut client, command), "+QUEUED\r\n"));
+            assert_eq!(call(&mut client, "EXEC"), answer, "{}: {queue:?}", server.name());
+        }
+        assert_eq!(call(&mut client, "SMEMBERS tags:1"), "*1\r\n$1\r\nb\r\n");
+        assert_eq!(call(&mut client, "SCARD tags:2"), ":1\r\n");
+    }
+}
