@@ -6,6 +6,7 @@ use std::thread;
 use keyfold_core::layout::{Attempt, Layout, LayoutFile};
 use keyfold_testkit::{Wire, found};
 
+use crate::collections;
 use crate::stage::{address, call, change_layout, commands, config_for, eventually, proxy_while_folding, serve};
 
 const LAYOUT: &str = r#"
@@ -138,20 +139,6 @@ fn they_are_used_as_ever_by_either_protocol() {
     }
 }
 
-const COLLECTIONS: &str = r#"
-    [[namespace]]
-    keys = "user:{id:int}"
-    bucket = { span = 8 }
-    [[namespace]]
-    keys = "tags:{id:int}"
-    type = "set"
-    bucket = { span = 8 }
-    [[namespace]]
-    keys = "sess:{id:int}"
-    type = "hash"
-    bucket = { span = 8 }
-"#;
-
 /// What a plain server says, and one whose keys are on their way into buckets, to the same client; `fill` has written them before.
 fn plain_and_moving(protocol: &str, fill: &[&str], asked: &[&str]) {
     for binary in found() {
@@ -160,7 +147,7 @@ fn plain_and_moving(protocol: &str, fill: &[&str], asked: &[&str]) {
             let mut direct = server.connect().unwrap();
             fill.iter().for_each(|command| assert!(!call(&mut direct, command).starts_with('-'), "{command}"));
         }
-        let proxy = proxy_while_folding(&behind, COLLECTIONS);
+        let proxy = proxy_while_folding(&behind, collections::LAYOUT);
         let mut wires = [plain.connect().unwrap(), Wire::connect(address(&proxy)).unwrap()];
         wires.iter_mut().for_each(|wire| drop(call(wire, protocol)));
         for command in asked {

@@ -36,7 +36,7 @@ use keyfold_testkit::{Server, Wire, found};
 use crate::stage::{address, call, eventually, proxy_before};
 use crate::tracking::Told;
 
-const LAYOUT: &str = r#"
+pub(crate) const LAYOUT: &str = r#"
     [[namespace]]
     keys = "tags:{id:int}"
     type = "set"
