@@ -8,7 +8,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The debug builds are those of the whole workspace with its tests: of a part of it, features and with them half of all crates
-# are others, and are built once more.
+# are others, and are built once more. So some suites are run by scripts/suites.
 
 # Many tests wait for servers more than they compute.
 export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
@@ -16,6 +16,7 @@ export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 # What moves keys gives way to all that wants a processor. Beside tests that keep all of them busy it would hardly get on, so they
 # give way almost as much.
 TEST := nice -n 15 cargo test
+SUITES := nice -n 15 scripts/suites
 
 test: ## the tests, against every server at hand; what takes minutes is in test-long
 	@scripts/ensure-server
@@ -30,23 +31,23 @@ server-suites:
 	@echo $(SERVER_SUITES)
 
 # Of the crates themselves, too, unless one suite is run after the others. And of all of them what these say to the test programs.
-SERVER_UNITS := --lib --bins
+SERVER_UNITS := keyfold*
 TEST_ARGS :=
 
 test-servers: ## of the tests those that have servers, against every one at hand
 	@scripts/ensure-server
-	$(TEST) --workspace $(SERVER_UNITS) $(addprefix --test ,$(SERVER_SUITES)) -- $(TEST_ARGS)
+	$(SUITES) '$(SERVER_UNITS) $(SERVER_SUITES)' $(TEST_ARGS)
 
 # Those left out weigh memory, or ask plain keys for what this server doesn't know.
 test-oldest: ## of those the ones that Redis 6.2 can take part in, the oldest that keyfold works with
 	@scripts/ensure-server
 	scripts/oldest-server
-	KEYFOLD_SERVERS=$(CURDIR)/target/oldest $(TEST) --workspace $(addprefix --test ,$(filter-out memory program whole,$(SERVER_SUITES))) -- $(TEST_ARGS)
+	KEYFOLD_SERVERS=$(CURDIR)/target/oldest $(SUITES) '$(filter-out memory program whole,$(SERVER_SUITES))' $(TEST_ARGS)
 
 test-long: ## the tests that take minutes: the lab's studies on every server, large families, a large model, clusters, Sentinels
 	@scripts/ensure-server
-	$(TEST) --workspace --lib --test program --test bed --test proxy --test whole -- --ignored
-	$(TEST) --workspace --test move_model -- --ignored before_two
+	$(SUITES) 'keyfold* program bed proxy whole' --ignored
+	$(SUITES) move_model --ignored before_two
 
 clients: ## sessions of client libraries through keyfold: redis-py, ioredis, go-redis, redis-rs, lettuce; locks, limits, clusters, caches, sets and hashes
 	@scripts/ensure-server
