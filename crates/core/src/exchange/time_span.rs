@@ -4,6 +4,9 @@
 //! Nothing in a MULTI can stop what follows it. But a server gives an EXEC up where a watched key has expired
 //! (`isWatchedKeyExpired`, multi.c, since Redis 6.0.9). So the end of the span is a *guard*: a key of keyfold's own that
 //! expires then, and is watched. The beginning needs none: what is past stays past.
+//!
+//! A transaction that only reads can be carried out again, so it needs no guard, which would be a write: a replica, and a server that has
+//! too few of them, refuse one. It asks for the time itself, before the first of its commands and after the last.
 
 use crate::exchange::batch::Commands;
 use crate::resp::Reply;
@@ -51,10 +54,23 @@ impl TimeSpan {
     ///
     /// Where the server's time is not past the end now, the guard was alive when it was watched.
     pub(crate) fn holds(&self, replies: &[Vec<u8>]) -> Option<bool> {
-        let now_ms = Reply::parse(replies.last()?).ok()?.time_us()? / 1000;
-        let is_late_enough = self.since_ms.is_none_or(|since| now_ms > since);
-        Some(is_late_enough && self.until_ms.is_none_or(|until| now_ms <= until))
+        let now_ms = time_ms(replies.last()?)?;
+        Some(self.holds_between(now_ms, now_ms))
     }
+
+    /// Whether it held while all of these were answered, the first and the last of which are replies to TIME; none where they tell no time.
+    pub(crate) fn held(&self, replies: &[Vec<u8>]) -> Option<bool> {
+        Some(self.holds_between(time_ms(replies.first()?)?, time_ms(replies.last()?)?))
+    }
+
+    fn holds_between(&self, first_ms: i64, last_ms: i64) -> bool {
+        self.since_ms.is_none_or(|since| first_ms > since) && self.until_ms.is_none_or(|until| last_ms <= until)
+    }
+}
+
+/// What TIME has answered.
+fn time_ms(reply: &[u8]) -> Option<i64> {
+    Some(Reply::parse(reply).ok()?.time_us()? / 1000)
 }
 
 #[cfg(test)]
@@ -72,6 +88,10 @@ mod tests {
             assert_eq!(span.holds(&[time(ms)]), Some(holds), "{ms}");
         }
         assert_eq!(span.holds(&[b"+QUEUED\r\n".to_vec()]), None);
+        for (first, last, held) in [(96, 100, true), (95, 100, false), (96, 101, false)] {
+            assert_eq!(span.held(&[time(first), b":1\r\n".to_vec(), time(last)]), Some(held), "{first} to {last}");
+        }
+        assert_eq!(span.held(&[time(96), b":1\r\n".to_vec()]), None);
         assert_eq!(TimeSpan::of([i64::MAX].into_iter(), 100).unwrap().until_ms, Some(100 + GUARD_MS));
     }
 }

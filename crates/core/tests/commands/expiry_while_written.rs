@@ -13,18 +13,19 @@ const NOW_MS: i64 = 1_763_000_000_000;
 
 /// Runs a command; after its first round trip the server's clock jumps to `then_ms`.
 fn run(server: &mut FakeServer, layout: &Layout, command: &str, then_ms: i64) -> Vec<u8> {
-    run_all(server, layout, &[command], 1, then_ms).0
+    run_all(server, layout, &[command], 1, then_ms).answer
 }
 
-/// Runs the commands of one client; after so many round trips of the last the server's clock jumps to `then_ms`. The
-/// last answer, and how many round trips it took.
-fn run_all(
-    server: &mut FakeServer,
-    layout: &Layout,
-    commands: &[&str],
-    jump_after: usize,
-    then_ms: i64,
-) -> (Vec<u8>, usize) {
+/// What came of a command.
+struct Ran {
+    answer: Vec<u8>,
+    round_trips: usize,
+    /// The names of the commands that the server got.
+    sent: Vec<Vec<u8>>,
+}
+
+/// Runs the commands of one client; after so many round trips of the last the server's clock jumps to `then_ms`. What came of the last.
+fn run_all(server: &mut FakeServer, layout: &Layout, commands: &[&str], jump_after: usize, then_ms: i64) -> Ran {
     let (stats, users) = (Stats::new(layout.namespaces().len()), Users::open());
     let info = ServerInfo { name: "redis".to_owned(), version: "7.0.15".to_owned() };
     let mut env = Env {
@@ -44,26 +45,28 @@ fn run_all(
     };
     let mut session = Session::new(Peer::default(), &std::sync::Arc::default(), &env);
     let mut connection = Connection::default();
-    let (mut wire, mut answer, mut trips) = (Vec::new(), Vec::new(), 0);
+    let mut wire = Vec::new();
+    let (mut answer, mut round_trips, mut sent) = (Vec::new(), 0, Vec::new());
     for command in commands {
         let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        (round_trips, sent) = (0, Vec::new());
         answer.clear();
-        trips = 0;
         let plan = session.plan(&args, &env);
         let begun = session.begin(&plan, &args, None, &mut env, &mut Io { wire: &mut wire, answer: &mut answer });
         let Begun::Sent { mut exchange, .. } = begun else { continue };
         while !wire.is_empty() {
-            round_trip(server, &mut connection, &mut exchange, &mut env, &mut wire, &mut answer);
-            trips += 1;
-            if trips == jump_after && Some(command) == commands.last() {
+            sent.extend(round_trip(server, &mut connection, &mut exchange, &mut env, &mut wire, &mut answer));
+            round_trips += 1;
+            if round_trips == jump_after && Some(command) == commands.last() {
                 server.advance_to(then_ms);
                 env.now_ms = then_ms;
             }
         }
     }
-    (answer, trips)
+    Ran { answer, round_trips, sent }
 }
 
+/// Has the server carry out what was sent to it; the names of these commands.
 fn round_trip(
     server: &mut FakeServer,
     connection: &mut Connection,
@@ -71,19 +74,21 @@ fn round_trip(
     env: &mut Env<'_>,
     wire: &mut Vec<u8>,
     answer: &mut Vec<u8>,
-) {
+) -> Vec<Vec<u8>> {
     let sent = std::mem::take(wire);
-    let mut rest = sent.as_slice();
+    let (mut rest, mut names) = (sent.as_slice(), Vec::new());
     let mut reader = RequestReader::default();
     while !rest.is_empty() {
         let Ok(Read::Request(end)) = reader.read(rest) else { panic!("no command") };
         let args: Vec<Vec<u8>> = reader.args(rest).iter().map(|arg| arg.to_vec()).collect();
         rest = &rest[end..];
         let reply = server.run(connection, &args);
+        names.push(args[0].clone());
         if let Step::Done(_) = exchange.handle_reply(&reply, env, &mut Io { wire, answer }) {
-            return;
+            break;
         }
     }
+    names
 }
 
 #[test]
@@ -116,9 +121,9 @@ fn a_transaction_revives_nothing_whenever_the_time_runs_out() {
         let mut in_time = false;
         for jump_after in 1..10 {
             let mut server = FakeServer::new(NOW_MS);
-            let (answer, trips) = run_all(&mut server, &layout, &transaction, jump_after, expiry + 1);
-            in_time = trips <= jump_after;
-            let answer = String::from_utf8_lossy(&answer).into_owned();
+            let ran = run_all(&mut server, &layout, &transaction, jump_after, expiry + 1);
+            in_time = ran.round_trips <= jump_after;
+            let answer = String::from_utf8_lossy(&ran.answer).into_owned();
             let lives_on = server.fields().all(|(_, _, stored)| !Frame::decode(stored).unwrap().expired(expiry + 1));
             assert_eq!(lives_on, in_time, "{queued}, late after {jump_after} round trips: {answer}");
             assert!(answer.ends_with("+OK\r\n"), "{answer}");
@@ -128,6 +133,31 @@ fn a_transaction_revives_nothing_whenever_the_time_runs_out() {
         }
         assert!(in_time, "{queued} is carried out where there is time");
     }
+}
+
+#[test]
+fn a_transaction_that_only_reads_shows_one_moment_and_writes_nothing() {
+    let file = LayoutFile::parse("[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 128 }\n").unwrap();
+    let layout = Layout::merge(None, &file).unwrap().layout;
+    let expiry = NOW_MS + 100;
+    let mut seen = Vec::new();
+    for jump_after in 1.. {
+        let mut server = FakeServer::new(NOW_MS);
+        run(&mut server, &layout, "set user:7 v px 100", NOW_MS);
+        run(&mut server, &layout, "set plain v px 100", NOW_MS);
+        let transaction = ["multi", "get user:7", "get plain", "exec"];
+        let ran = run_all(&mut server, &layout, &transaction, jump_after, expiry + 1);
+        let writes = ran.sent.iter().filter(|name| [&b"SET"[..], b"PEXPIREAT", b"UNLINK"].contains(&name.as_slice()));
+        assert_eq!(writes.count(), 0, "{:?}", ran.sent);
+        let both = ["*2\r\n$1\r\nv\r\n$1\r\nv\r\n", "*2\r\n$-1\r\n$-1\r\n"];
+        let answer = String::from_utf8(ran.answer).unwrap();
+        let there = both.iter().position(|both| *both == answer);
+        seen.push(there.unwrap_or_else(|| panic!("late after {jump_after} round trips: {answer}")));
+        if ran.round_trips <= jump_after {
+            break;
+        }
+    }
+    assert_eq!(seen, [1, 1, 0], "read anew where they have expired before EXEC");
 }
 
 #[test]

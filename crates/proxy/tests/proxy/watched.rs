@@ -95,3 +95,23 @@ fn what_expires_in_a_bucket_breaks_the_watch_while_keys_are_moved() {
         }
     }
 }
+
+#[test]
+fn a_transaction_that_only_reads_is_carried_out_where_no_write_is() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_before(&server, LAYOUT);
+        let mut client = Wire::connect(address(&proxy)).unwrap();
+        for line in ["SET lock:1 me PX 600000", "HSET sess:1 f v", "PEXPIRE sess:1 600000", "SET plain v"] {
+            assert!(!call(&mut client, line).starts_with('-'), "{}: {line}", server.name());
+        }
+        // It has no replica.
+        assert_eq!(call(&mut server.connect().unwrap(), "CONFIG SET min-replicas-to-write 1"), "+OK\r\n");
+        let answer = call(&mut client, "SET plain w");
+        assert!(answer.starts_with("-NOREPLICAS"), "{}: {answer}", server.name());
+        for line in ["MULTI", "GET lock:1", "GET plain", "HGET sess:1 f", "EXISTS plain"] {
+            assert!(call(&mut client, line).starts_with('+'), "{}: {line}", server.name());
+        }
+        assert_eq!(call(&mut client, "EXEC"), "*4\r\n$2\r\nme\r\n$1\r\nv\r\n$1\r\nv\r\n:1\r\n", "{}", server.name());
+    }
+}

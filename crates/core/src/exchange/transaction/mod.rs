@@ -92,6 +92,8 @@ pub(crate) struct Transaction {
     span: Option<TimeSpan>,
     /// The key that expires where the span ends.
     guard_key: Option<Vec<u8>>,
+    /// It asks for the time itself, as it only reads.
+    is_timed: bool,
     /// Somebody caches what it reads.
     for_cache: bool,
     /// A server that is out of memory has been asked to carry it out all the same.
@@ -194,6 +196,7 @@ impl Transaction {
             attempts: 0,
             span: None,
             guard_key: None,
+            is_timed: false,
             for_cache: false,
             is_let_through: false,
         }
@@ -320,7 +323,7 @@ impl Transaction {
             Phase::Committing(batch) => match batch.handle_reply(reply) {
                 None => Step::Wait,
                 Some(_) if batch.aborted() => self.aborted(env, io),
-                Some(Ok(replies)) => self.finish(replies, env, io),
+                Some(Ok(replies)) => self.committed(replies, env, io),
                 Some(Err(Refusal::Error(error))) => done(io, &error),
                 Some(Err(Refusal::Unexpected)) => Step::Unexpected,
             },
@@ -436,6 +439,15 @@ impl Transaction {
         write_command(io.wire, &[b"UNWATCH"]);
         self.phase = Phase::Unwatching;
         Step::More(1)
+    }
+
+    /// EXEC was carried out. Where it only reads, it is to be known that all was alive meanwhile, or expired.
+    fn committed(&mut self, replies: Vec<Vec<u8>>, env: &Env<'_>, io: &mut Io<'_>) -> Step {
+        match self.span.as_ref().filter(|_| self.is_timed).map(|span| span.held(&replies)) {
+            Some(Some(true)) | None => self.finish(replies, env, io),
+            Some(Some(false)) => self.begin_again(env, io),
+            Some(None) => Step::Unexpected,
+        }
     }
 
     fn finish(&mut self, replies: Vec<Vec<u8>>, env: &Env<'_>, io: &mut Io<'_>) -> Step {

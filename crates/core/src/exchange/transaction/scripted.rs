@@ -150,6 +150,11 @@ impl Sender {
         }
     }
 
+    /// Asks for the server's time.
+    pub(super) fn push_time(&mut self, commands: &mut Commands) {
+        self.push_uncounted(&[b"TIME"], commands);
+    }
+
     /// Adds a command whose reply counts for nothing.
     fn push_uncounted(&mut self, args: &[&[u8]], commands: &mut Commands) {
         self.uncounted.insert(commands.count() as usize);

@@ -2,10 +2,11 @@
 
 use std::mem;
 
-use super::queued::{Outcome, Queued};
+use super::queued::{Outcome, Queued, Scripted};
 use super::scripted::Sender;
 use super::{Guard, Phase, Transaction};
 use crate::admin::guard_key;
+use crate::command::Flags;
 use crate::exchange::batch::{Batch, Commands};
 use crate::exchange::key::Key;
 use crate::exchange::load::Load;
@@ -101,13 +102,25 @@ impl Transaction {
         let has_effects = !writes.is_empty() || self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Passed));
         let expiries = expiries.filter(|_| has_effects).chain(self.watched_until());
         self.span = TimeSpan::of(expiries, self.space.now_ms());
-        let Some(span) = &self.span else { return self.commit(&writes, env, wire) };
+        self.is_timed = self.span.is_some() && self.only_reads(&writes);
+        let Some(span) = self.span.as_ref().filter(|_| !self.is_timed) else {
+            return self.commit(&writes, env, wire);
+        };
         let read = self.load.iter().flat_map(Load::keys).map(|key| key.logical.as_slice());
         let first = read.chain(self.watched.iter().flat_map(Watched::keys)).next().unwrap_or_default();
         let guard = self.guard_key.get_or_insert_with(|| guard_key(Slot::of(first), (env.nonces)()));
         let (batch, replies) = Batch::send(&span.commands(guard), wire);
         self.phase = Phase::Bounding { batch, writes };
         replies
+    }
+
+    /// Whether it can be carried out as often as need be: it changes nothing, and ends no watch of the client's.
+    fn only_reads(&self, writes: &[Vec<Vec<u8>>]) -> bool {
+        let reads = |queued: &Queued| queued.command.is_some_and(|command| command.flags.contains(Flags::READONLY));
+        let mut passed =
+            self.queue.iter().zip(&self.outcomes).filter(|(_, outcome)| matches!(outcome, Outcome::Passed));
+        let is_passed_to_read = passed.all(|(queued, _)| reads(queued) && matches!(queued.script, Scripted::No));
+        writes.is_empty() && self.hosted.is_empty() && self.watched.is_none() && is_passed_to_read
     }
 
     /// The time is bounded, or has run out.
@@ -130,6 +143,9 @@ impl Transaction {
 
     pub(super) fn commit(&mut self, writes: &[Vec<Vec<u8>>], env: &mut Env<'_>, wire: &mut Vec<u8>) -> u32 {
         let (mut commands, mut scripts) = (Commands::default(), Sender::new(self.notices));
+        if self.is_timed {
+            scripts.push_time(&mut commands);
+        }
         for before in self.hosted.values().flat_map(|hosting| &hosting.before) {
             scripts.uncounted.insert(commands.count() as usize);
             commands.push_bytes(before);
@@ -148,6 +164,9 @@ impl Transaction {
             }
             commands.push_passed(&args);
         }
+        if self.is_timed {
+            scripts.push_time(&mut commands);
+        }
         self.uncounted = scripts.uncounted;
         for write in writes {
             commands.push(&write.iter().map(Vec::as_slice).collect::<Vec<_>>());
@@ -157,6 +176,7 @@ impl Transaction {
         }
         if let (Some(span), Some(guard)) = (&self.span, &self.guard_key)
             && span.until_ms.is_some()
+            && !self.is_timed
         {
             commands.push(&[b"UNLINK", guard]);
         }
