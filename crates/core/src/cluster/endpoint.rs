@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 /// Where a node takes clients.
@@ -60,9 +61,9 @@ impl AddressMap {
     /// A text that is neither.
     pub fn add(&mut self, text: &str) -> Result<(), NoMapping> {
         let (from, to) = text.split_once('=').ok_or_else(|| NoMapping(text.to_owned()))?;
-        match (from.parse(), to.parse()) {
-            (Ok(from), Ok(to)) => _ = self.endpoints.insert(from, to),
-            (Err(_), Err(_)) if is_host(from) && is_host(to) => _ = self.hosts.insert(from.to_owned(), to.to_owned()),
+        match (host(from), host(to), from.parse(), to.parse()) {
+            (Some(from), Some(to), ..) => _ = self.hosts.insert(from.to_owned(), to.to_owned()),
+            (None, None, Ok(from), Ok(to)) => _ = self.endpoints.insert(from, to),
             _ => return Err(NoMapping(text.to_owned())),
         }
         Ok(())
@@ -80,8 +81,12 @@ impl AddressMap {
     }
 }
 
-fn is_host(text: &str) -> bool {
-    !text.is_empty() && !text.contains([':', '=', '/'])
+/// The host, where there is no port behind it. An IPv6 address may stand in brackets.
+fn host(text: &str) -> Option<&str> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let is_address = bare.parse::<Ipv6Addr>().is_ok();
+    let is_name = !text.is_empty() && !text.contains([':', '=', '/', '[', ']']);
+    (is_address || is_name).then_some(bare)
 }
 
 #[cfg(test)]
@@ -107,11 +112,17 @@ mod tests {
         let mut map = AddressMap::default();
         map.add("10.0.0.1:6379=127.0.0.1:7001").unwrap();
         map.add("10.0.0.1=gateway").unwrap();
+        map.add("fd00::1=fd00::5").unwrap();
+        map.add("[fd00::2]=gateway").unwrap();
+        map.add("[fd00::1]:1=[fd00::9]:2").unwrap();
         let find = |text: &str| map.find(text.parse().unwrap()).to_string();
         assert_eq!(find("10.0.0.1:6379"), "127.0.0.1:7001");
         assert_eq!(find("10.0.0.1:6380"), "gateway:6380");
         assert_eq!(find("10.0.0.2:6379"), "10.0.0.2:6379");
-        for text in ["", "a", "a=", "=a", "a=b:1", "a:1=b", "a=b=c"] {
+        assert_eq!(find("[fd00::1]:1"), "[fd00::9]:2");
+        assert_eq!(find("[fd00::1]:6379"), "[fd00::5]:6379");
+        assert_eq!(find("fd00::2:6379"), "gateway:6379");
+        for text in ["", "a", "a=", "=a", "a=b:1", "a:1=b", "a=b=c", "fd00::1=[fd00::5]:1"] {
             assert!(AddressMap::default().add(text).is_err(), "{text:?}");
         }
     }

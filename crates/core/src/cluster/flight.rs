@@ -173,6 +173,18 @@ impl Flight {
         all_read && only_reads
     }
 
+    /// Whether one of its commands is a script, which may answer what it likes.
+    pub fn runs_scripts(&self) -> bool {
+        let mut runs = false;
+        self.each_command(|command, _| {
+            let is_script = |command: &Command| {
+                matches!(command.id, Id::Eval | Id::EvalRo | Id::Evalsha | Id::EvalshaRo | Id::Fcall | Id::FcallRo)
+            };
+            runs |= command.is_some_and(is_script);
+        });
+        runs
+    }
+
     /// The keys that its commands name.
     pub fn keys(&self) -> BTreeSet<Vec<u8>> {
         let mut keys = BTreeSet::new();

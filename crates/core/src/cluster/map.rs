@@ -4,7 +4,7 @@
 //! then, and its word about one slot ([`SlotMap::note_moved`]), with which it refuses a command. The latter is newer than
 //! whatever was asked before it and is answered later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{AddressMap, Endpoint, Topology, Whereto};
 use crate::slot::Slot;
@@ -43,6 +43,10 @@ pub struct SlotMap {
     patches: BTreeMap<Slot, u64>,
     /// How often in a row nodes said less than is known.
     older: u32,
+    /// The IDs of the nodes, where nodes say them.
+    ids: BTreeSet<String>,
+    /// How often in a row nodes spoke of others than these.
+    foreign: u32,
     /// How often it came to be another.
     changes: u64,
 }
@@ -63,6 +67,8 @@ pub enum Adoption {
     Doubtful,
     /// It has heard of less than is known.
     Older,
+    /// It knows none of the cluster's nodes: it is another cluster's by now.
+    Foreign,
 }
 
 /// So often in a row nodes may say less than is known until they are believed: a cluster may be set up anew.
@@ -80,6 +86,8 @@ impl SlotMap {
             clock: 0,
             patches: BTreeMap::new(),
             older: 0,
+            ids: BTreeSet::new(),
+            foreign: 0,
             changes: 0,
         }
     }
@@ -143,12 +151,19 @@ impl SlotMap {
         if !topology.is_ok {
             return Adoption::Doubtful;
         }
+        // Where all nodes say so, it was set up anew.
+        if self.knows_none_of(topology) && self.foreign < BELIEVED_AFTER {
+            self.foreign += 1;
+            return Adoption::Foreign;
+        }
+        self.foreign = 0;
         if topology.epoch < self.epoch && self.older < BELIEVED_AFTER {
             self.older += 1;
             return Adoption::Older;
         }
         self.older = 0;
         self.epoch = topology.epoch;
+        self.ids = topology.named.keys().cloned().collect();
         let before = self.clone();
         self.shards.truncate(1);
         self.owners.fill(0);
@@ -170,6 +185,16 @@ impl SlotMap {
         Adoption::Adopted { changed }
     }
 
+    fn knows_none_of(&self, topology: &Topology) -> bool {
+        let known = || topology.named.keys().any(|id| self.ids.contains(id));
+        !(self.ids.is_empty() || topology.named.is_empty() || known())
+    }
+
+    /// Whether a node is known where `from` leads.
+    pub fn knows(&self, to: Whereto<'_>, from: Node) -> bool {
+        self.nodes.contains(&self.endpoint_led_to(to, from))
+    }
+
     /// Takes the word of `from` that another node has a slot: which one.
     pub fn note_moved(&mut self, slot: Slot, to: Whereto<'_>, from: Node) -> Node {
         let node = self.led_to(to, from);
@@ -186,9 +211,12 @@ impl SlotMap {
 
     /// The node that `from` leads to.
     pub fn led_to(&mut self, to: Whereto<'_>, from: Node) -> Node {
+        self.node(&self.endpoint_led_to(to, from))
+    }
+
+    fn endpoint_led_to(&self, to: Whereto<'_>, from: Node) -> Endpoint {
         let host = to.host.unwrap_or(&self.endpoint(from).host).to_owned();
-        let endpoint = self.addresses.find(Endpoint { host, port: to.port });
-        self.node(&endpoint)
+        self.addresses.find(Endpoint { host, port: to.port })
     }
 
     fn shard_of(&mut self, wanted: Shard) -> u32 {
@@ -238,6 +266,31 @@ mod tests {
         let told = topology(5, &[(0, 1, &[4]), (5000, 2, &[5, 6]), (10_000, 3, &[])]);
         assert_eq!(map.adopt(&told, map.ask()), Adoption::Adopted { changed: true });
         map
+    }
+
+    #[test]
+    fn a_node_of_another_cluster_is_not_gone_by_until_all_are() {
+        let of = |ids: &[&str], epoch, port| Topology {
+            named: ids.iter().map(|id| ((*id).to_owned(), endpoint("a:1"))).collect(),
+            ..topology(epoch, &[(0, port, &[])])
+        };
+        let mut map = SlotMap::new(AddressMap::default());
+        assert_eq!(map.adopt(&of(&["x", "y"], 1, 1), map.ask()), Adoption::Adopted { changed: true });
+        for _ in 0..3 {
+            for _ in 0..BELIEVED_AFTER {
+                assert_eq!(map.adopt(&of(&["p", "q"], 9, 2), map.ask()), Adoption::Foreign);
+            }
+            // One node that stays, and one that is new.
+            assert_eq!(map.adopt(&of(&["y", "z"], 1, 1), map.ask()), Adoption::Adopted { changed: false });
+        }
+        assert_eq!(map.adopt(&of(&["x"], 2, 1), map.ask()), Adoption::Foreign);
+        assert_eq!(map.adopt(&of(&["z"], 2, 1), map.ask()), Adoption::Adopted { changed: false });
+        assert_eq!(port(&map, 0), Some(1));
+        for _ in 0..BELIEVED_AFTER {
+            assert_eq!(map.adopt(&of(&["p", "q"], 9, 2), map.ask()), Adoption::Foreign);
+        }
+        assert_eq!(map.adopt(&of(&["p", "q"], 9, 2), map.ask()), Adoption::Adopted { changed: true });
+        assert_eq!(port(&map, 0), Some(2));
     }
 
     #[test]

@@ -43,7 +43,9 @@ impl<'r> Redirect<'r> {
             "MOVED" => Whereto::read(rest).map(|(slot, whereto)| Self::Moved(slot, whereto)),
             "ASK" => Whereto::read(rest).map(|(slot, whereto)| Self::Ask(slot, whereto)),
             // A script may answer with any code behind what it has written, and isn't to be carried out once more for that.
-            "TRYAGAIN" if begins(rest, &["Multiple keys request during rehashing"]) => Some(Self::TryAgain),
+            "TRYAGAIN" if begins(rest, &["Multiple keys request during rehashing", "Slot is being trimmed"]) => {
+                Some(Self::TryAgain)
+            }
             "CLUSTERDOWN" if begins(rest, &["The cluster is down", "Hash slot"]) => Some(Self::ClusterDown),
             "READONLY" if begins(rest, &["You can't write against a read only"]) => Some(Self::ReadOnly),
             "LOADING" if rest.contains("is loading the dataset") => Some(Self::Loading),
@@ -108,6 +110,7 @@ mod tests {
             ("-MOVED 0 :6381\r\n", Some(Redirect::Moved(slot(0), to(None, 6381)))),
             ("-ASK 16383 ?:6381\r\n", Some(Redirect::Ask(slot(16_383), to(None, 6381)))),
             ("-TRYAGAIN Multiple keys request during rehashing of slot\r\n", Some(Redirect::TryAgain)),
+            ("-TRYAGAIN Slot is being trimmed\r\n", Some(Redirect::TryAgain)),
             ("-CLUSTERDOWN Hash slot not served\r\n", Some(Redirect::ClusterDown)),
             ("-READONLY You can't write against a read only replica.\r\n", Some(Redirect::ReadOnly)),
             ("-LOADING Redis is loading the dataset in memory\r\n", Some(Redirect::Loading)),

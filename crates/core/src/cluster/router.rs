@@ -321,6 +321,13 @@ impl<W> Router<W> {
         let redirect = Redirect::read(&cause);
         redirect.iter().for_each(|redirect| self.redirects.note(redirect));
         let until = match redirect {
+            // A script's word leads to no node that others don't name: it would be told who keyfold is.
+            Some(Redirect::Moved(_, to) | Redirect::Ask(_, to))
+                if !self.map.knows(to, node) && step.flight.runs_scripts() =>
+            {
+                self.wants_map = true;
+                later
+            }
             Some(Redirect::Moved(moved, to)) => {
                 let before = self.map.primary(moved);
                 if Some(self.map.note_moved(moved, to, node)) != before {
@@ -510,6 +517,22 @@ mod tests {
         step.handle_reply(b"+OK\r\n");
         assert_eq!(router.finish(other, step, 2), Some(((), vec![b"+OK\r\n".to_vec()])));
         assert_eq!((router.held(), router.map().primary(Slot::FIRST)), (0, Some(node)));
+    }
+
+    #[test]
+    fn a_script_leads_to_no_node_that_is_not_known() {
+        let mut router = router();
+        let step = Step::new((), 1, Slot::FIRST, b"*3\r\n$4\r\nEVAL\r\n$1\r\nx\r\n$1\r\n0\r\n".to_vec(), 0);
+        let (node, mut step) = router.begin(step, 0).unwrap();
+        for (reply, port) in [("-MOVED 0 evil:9\r\n", 1), ("-ASK 0 evil:9\r\n", 1), ("-MOVED 0 a:2\r\n", 2)] {
+            step.write(&mut Vec::new());
+            step.handle_reply(reply.as_bytes());
+            assert!(router.finish(node, step, 1).is_none());
+            assert!(router.take_wish_for_map());
+            let Some(Order::Send(at, next)) = router.poll(50) else { panic!("it goes on") };
+            assert_eq!(router.map().endpoint(at).port, port, "{reply}");
+            step = next;
+        }
     }
 
     #[test]

@@ -113,20 +113,34 @@ fn read_range(
 }
 
 /// Its ID, and where it is. The endpoint is nil or empty where the node knows no address of its own yet, `?` where it has no name and is to have
-/// one.
+/// one: then its address stands among what else is said of it.
 fn read_node(node: Reply<'_>, asked: &Endpoint, addresses: &AddressMap) -> Option<(Option<String>, Endpoint)> {
     let Reply::Array(mut parts) = node else { return None };
     let host = match parts.next()? {
         Reply::Nil => asked.host.clone(),
-        host => match std::str::from_utf8(host.bytes()?).ok()? {
-            "" | "?" => asked.host.clone(),
-            host => host.to_owned(),
-        },
+        host => std::str::from_utf8(host.bytes()?).ok()?.to_owned(),
     };
     let Reply::Integer(port) = parts.next()? else { return None };
     let port = u16::try_from(port).ok().filter(|port| *port > 0)?;
     let id = parts.next().and_then(Reply::bytes).map(|id| String::from_utf8_lossy(id).into_owned());
+    let host = match host.as_str() {
+        "?" => parts.next().and_then(address_among).unwrap_or_else(|| asked.host.clone()),
+        "" => asked.host.clone(),
+        _ => host,
+    };
     Some((id, addresses.find(Endpoint { host, port })))
+}
+
+/// What stands behind `ip` among names and values.
+fn address_among(said: Reply<'_>) -> Option<String> {
+    let (Reply::Array(mut words) | Reply::Map(mut words)) = said else { return None };
+    while let Some(name) = words.next() {
+        let value = words.next()?;
+        if name.bytes() == Some(b"ip") {
+            return Some(std::str::from_utf8(value.bytes()?).ok()?.to_owned()).filter(|ip| !ip.is_empty());
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -150,16 +164,16 @@ pub(super) mod tests {
 
     #[test]
     fn a_node_says_who_has_which_slots() {
-        let slots = "*2 *4 :0 :8191 *4 $9 127.0.0.1 :7001 $1 a *0 *4 $1 ? :7004 $1 d *0 \
+        let slots = "*2 *5 :0 :8191 *4 $9 127.0.0.1 :7001 $1 a *0 *4 $1 ? :7004 $1 d *0 *4 $1 ? :7006 $1 f *2 $2 ip $9 127.0.0.3 \
                      *4 :8192 :16383 *3 $-1 :7002 $1 b *3 $0  :7005 $1 e";
         let read = read(INFO, slots).unwrap();
         assert_eq!((read.epoch, read.is_whole(), read.served()), (6, true, 16_384));
         assert_eq!(read.ranges[0].primary, endpoint("127.0.0.1:7001"));
-        assert_eq!(read.ranges[0].replicas, [endpoint("asked:7004")]);
+        assert_eq!(read.ranges[0].replicas, [endpoint("asked:7004"), endpoint("127.0.0.3:7006")]);
         assert_eq!(read.ranges[1].primary, endpoint("asked:7002"));
         assert_eq!(read.ranges[1].replicas, [endpoint("asked:7005")]);
         let named: Vec<_> = read.named.iter().map(|(id, at)| format!("{id} {at}")).collect();
-        assert_eq!(named, ["a 127.0.0.1:7001", "b asked:7002", "d asked:7004", "e asked:7005"]);
+        assert_eq!(named, ["a 127.0.0.1:7001", "b asked:7002", "d asked:7004", "e asked:7005", "f 127.0.0.3:7006"]);
         assert_eq!((read.ranges[1].first.number(), read.ranges[1].last.number()), (8192, 16_383));
     }
 

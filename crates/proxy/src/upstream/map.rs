@@ -91,6 +91,14 @@ fn hear(cluster: &Cluster, node: &Endpoint, asked: AskedAt, said: Result<Topolog
             tracing::debug!(%node, "a node doesn't take the cluster for whole");
             Asked::Unsettled
         }
+        Adoption::Foreign => {
+            tracing::error!(
+                %node,
+                "this node belongs to another cluster: it knows none of the nodes that have been served so far, so what it says is passed over. \
+                 Should all of them have been set up anew, restart keyfold"
+            );
+            Asked::Unsettled
+        }
         Adoption::Older => {
             tracing::debug!(%node, "a node knows of less than is known");
             Asked::Unsettled
