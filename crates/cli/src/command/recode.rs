@@ -69,6 +69,15 @@ fn meant(layout: &Layout, named: &[String]) -> anyhow::Result<Vec<NamespaceIndex
         if namespace.is_moving() {
             bail!("keys of {} are being moved; finish that with `keyfold fold` first", namespace.keys);
         }
+        // Without it all values would be stored as they are, and what they have been written by be freed.
+        if let Some((_, why)) = namespace.codecs.unusable().find(|(slot, _)| Some(*slot) == namespace.codecs.written())
+        {
+            bail!(
+                "values of {} can't be written by their codec: {why}, or have `keyfold train` make another. Nothing was \
+                 changed",
+                namespace.keys
+            );
+        }
         namespaces.push(index);
     }
     anyhow::ensure!(!namespaces.is_empty(), "no namespace has values that a codec could have written");
@@ -136,8 +145,8 @@ fn report(
     if driven.left.left_count > 0 {
         writeln!(
             out,
-            "\n{} can't be decoded and stay as they are, and so do all slots. Write these keys anew, or remove them, and \
-             run the same command again:",
+            "\n{} can't be decoded and stay as they are, and so do all slots. Put back what is missing where that is the \
+             reason; else write these keys anew, or remove them. Then run the same command again:",
             plural(driven.left.left_count, "value")
         )?;
         for (key, why) in driven.left.left.iter().take(list) {

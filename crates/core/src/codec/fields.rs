@@ -10,8 +10,11 @@ use std::sync::Arc;
 use super::{Codec, CodecError, CodecKind, Options, Owner, Sample};
 use crate::collection::{CollectionKind, MOST_NAMES, MOST_VALUES, Vocabulary, packed_fields, unlisted_len};
 
-/// The longest value, in bytes.
+/// The longest value that is written so as a whole, in bytes. One whose fields are set one by one grows past it.
 const MAX_LEN: usize = 64 * 1024;
+
+/// Bytes of value for each byte of payload, at the most: a name takes one, a listed value two.
+const MAX_RATIO: usize = LONGEST + 1;
 
 /// A name that is there less often isn't learnt, nor is a value: it would be there by chance.
 const FEWEST_NAMES: usize = 2;
@@ -94,11 +97,17 @@ impl Codec for FieldsCodec {
     }
 
     fn decode(&self, payload: &[u8], _owner: &Owner<'_>, out: &mut Vec<u8>) -> Result<(), CodecError> {
-        self.0.restore(payload, MAX_LEN, out).map_err(|error| CodecError::payload(error.to_string()))
+        self.0
+            .restore(payload, self.max_decoded_len(payload.len()), out)
+            .map_err(|error| CodecError::payload(error.to_string()))
     }
 
     fn max_len(&self) -> usize {
         MAX_LEN
+    }
+
+    fn max_decoded_len(&self, payload_len: usize) -> usize {
+        MAX_LEN.max(payload_len.saturating_mul(MAX_RATIO))
     }
 
     fn vocabulary(&self) -> Option<&Vocabulary> {

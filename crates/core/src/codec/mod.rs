@@ -63,11 +63,17 @@ pub trait Codec: Debug + Send + Sync {
     /// Appends the value that has this payload, of the same key, to `out`. Payloads are not to be trusted.
     ///
     /// # Errors
-    /// Bytes that [`Self::encode`] never wrote; more than [`Self::max_len`] bytes of value.
+    /// Bytes that [`Self::encode`] never wrote; more than [`Self::max_decoded_len`] bytes of value.
     fn decode(&self, payload: &[u8], owner: &Owner<'_>, out: &mut Vec<u8>) -> Result<(), CodecError>;
 
     /// The longest value that it takes, in bytes. Longer ones are left to plain zstd.
     fn max_len(&self) -> usize;
+
+    /// The longest value that a payload of so many bytes may stand for. Where values are changed as they lie, they may have grown past
+    /// [`Self::max_len`].
+    fn max_decoded_len(&self, _payload_len: usize) -> usize {
+        self.max_len()
+    }
 
     /// The vocabulary that hashes are written by, where that is all it does: their fields can be changed then as they lie.
     fn vocabulary(&self) -> Option<&Vocabulary> {

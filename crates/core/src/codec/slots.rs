@@ -223,7 +223,7 @@ fn decode_within(codec: &dyn Codec, payload: &[u8], owner: &Owner<'_>, out: &mut
     let before = out.len();
     codec.decode(payload, owner, out)?;
     let len = out.len() - before;
-    if len > codec.max_len() {
+    if len > codec.max_decoded_len(payload.len()) {
         return Err(CodecError::payload(format!("{len} bytes are more than its codec takes")));
     }
     Ok(())

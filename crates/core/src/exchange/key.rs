@@ -1,6 +1,7 @@
 //! One key as an exchange sees it: where it may lie, what was found there, and what that is.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -16,7 +17,7 @@ use crate::frame::{Body, Frame};
 use crate::layout::{Layout, Located, Namespace, NamespaceIndex, Place};
 use crate::placement::handmade::Packing;
 use crate::resp::Reply;
-use crate::string::{Collected, Entry, Held, Unread, WhyUnread};
+use crate::string::{Collected, Entry, Held, TOO_MUCH_DECODED, Unread, WhyUnread};
 
 /// One key: the spots where it may lie, and what was found there.
 #[derive(Clone, Debug)]
@@ -296,9 +297,19 @@ impl Spot {
         Some(Strange { stored, means })
     }
 
-    /// Decodes what was found, into `held`.
-    pub(super) fn decode(&mut self, logical: &[u8], env: &Env<'_>) {
-        self.held = self.read(logical, env).map_err(|why| failure(logical, &why));
+    /// Decodes what was found, into `held`; returns how many bytes of value codecs have made of what is stored.
+    pub(super) fn decode(&mut self, logical: &[u8], env: &Env<'_>) -> usize {
+        let decoded = Cell::new(0);
+        self.held = self.read(logical, env, &decoded).map_err(|why| failure(logical, &why));
+        decoded.get()
+    }
+
+    /// Leaves what was found as it is stored: those of other keys were too much already.
+    pub(super) fn leave_undecoded(&mut self) {
+        self.held = match self.found {
+            Found::Nothing => Ok(Held::Nothing),
+            _ => Err(TOO_MUCH_DECODED.to_owned()),
+        };
     }
 
     /// The set or hash that lies there.
@@ -315,10 +326,13 @@ impl Spot {
         self.framed_until().into_iter().chain(members).min()
     }
 
-    fn read(&self, logical: &[u8], env: &Env<'_>) -> Result<Held, String> {
+    fn read(&self, logical: &[u8], env: &Env<'_>, decoded: &Cell<usize>) -> Result<Held, String> {
         let decode = |place: &Place, stored: &[u8], spilled: Option<&[u8]>| {
             let frame = Frame::decode(stored).map_err(|error| error.to_string())?;
             let value = decode(env, place.namespace, logical, &frame, spilled)?;
+            if let Some(Cow::Owned(value)) = &value {
+                decoded.set(value.len());
+            }
             Ok::<_, String>(value.map(|value| (value.into_owned(), frame.expires_at_ms)))
         };
         let string = |value, expires_at_ms| Ok(Held::String(Entry { value, expires_at_ms }));

@@ -27,6 +27,9 @@ const READ_ALONG_BYTES: usize = 16 << 10;
 /// So often keys are read once more, as one of them that lies in parts was changed meanwhile.
 const MOST_MOMENTS: u32 = 100;
 
+/// Once codecs have made so much of the values of one load, the others stay as they are: a few bytes stand for as many million.
+const MOST_DECODED_BYTES: usize = 512 << 20;
+
 /// How a load goes on after a reply.
 #[derive(Debug)]
 pub(crate) enum Loading {
@@ -343,8 +346,13 @@ impl Load {
             // When fields of a hash expire only its value says.
             let is_needed =
                 |key: &&mut Key| !leaves_spills || key.is_moving() || key.collection() == Some(CollectionKind::Hash);
+            let mut decoded = 0_usize;
             for Key { logical, spots } in self.keys.iter_mut().filter(is_needed) {
-                spots.iter_mut().for_each(|spot| spot.decode(logical, env));
+                if decoded > MOST_DECODED_BYTES {
+                    spots.iter_mut().for_each(Spot::leave_undecoded);
+                } else {
+                    decoded += spots.iter_mut().map(|spot| spot.decode(logical, env)).sum::<usize>();
+                }
                 spots.iter().for_each(|spot| env.note_read_until(logical, spot.told_until(env.now_ms)));
             }
         }

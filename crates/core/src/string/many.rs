@@ -13,12 +13,21 @@ pub(crate) const MOST_ANSWERED_BYTES: usize = 512 << 20;
 pub(crate) const TOO_MUCH_ASKED: &str =
     "ERR keyfold: the answer would have more than 512 MiB; ask for fewer keys at once";
 
+/// The error in place of values that were not decoded, as those of other keys had as much already.
+pub(crate) const TOO_MUCH_DECODED: &str =
+    "ERR keyfold: the values of these keys have more than 512 MiB; name fewer keys at once";
+
 /// MGET key …: the values in order; nil where there is none, or another type.
 ///
 /// In the place of a value that can't be decoded stands its error. Nil would say that it isn't there, and an error
 /// in place of the array would keep the other values from the client; clients know errors inside arrays from EXEC.
 pub(super) fn mget(call: &Call<'_>, space: &mut Space, answer: &mut Answer<'_>) -> Flow {
     let keys = &call.args[1..];
+    let too_much =
+        |key: &&[u8]| matches!(space.string(key), Err(Halt::Undecodable(error)) if error == TOO_MUCH_DECODED);
+    if keys.iter().any(too_much) {
+        return Err(TOO_MUCH_DECODED.into());
+    }
     let bytes = keys.iter().map(|key| space.string(key).ok().flatten().map_or(0, |entry| entry.value.len()));
     if bytes.fold(0, usize::saturating_add) > MOST_ANSWERED_BYTES {
         return Err(TOO_MUCH_ASKED.into());

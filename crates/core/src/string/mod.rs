@@ -34,7 +34,7 @@ pub(crate) mod tests;
 pub(crate) use bitfield::written_within_doubles;
 pub(crate) use expire::{Condition, ExpireCommand, ExpireForm, echo_error, to_seconds};
 pub(crate) use keyspace::CopyCommand;
-pub(crate) use many::{MOST_ANSWERED_BYTES, TOO_MUCH_ASKED};
+pub(crate) use many::{MOST_ANSWERED_BYTES, TOO_MUCH_ASKED, TOO_MUCH_DECODED};
 pub(crate) use options::{Of, Options, Unit};
 pub(crate) use set::{GetexCommand, SetCommand, SetForm};
 pub(crate) use space::SCRATCH;

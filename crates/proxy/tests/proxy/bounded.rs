@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use keyfold_core::layout::Layout;
+use keyfold_testkit::random::Random;
 use keyfold_testkit::{Value, Wire, found};
 
-use super::stage::{Stage, commands, config_for, serve};
+use super::stage::{Stage, address, commands, config_for, serve};
 
 /// Some 90 keys a bucket, and a namespace whose keys a stranger may put into one bucket.
 const LAYOUT: &str = "[[namespace]]\nkeys = \"user:{id:int}\"\nbucket = { span = 90 }\n\
@@ -164,5 +165,33 @@ fn within_a_transaction_many_keys_are_one_moment() {
         assert_eq!(wire.call(&[b"EXEC"]).unwrap(), b"*1\r\n:1300\r\n");
         // The second where the server was told the script.
         assert!((1..=2).contains(&(at_once(&mut server) - before)));
+    }
+}
+
+#[test]
+fn few_bytes_that_stand_for_too_many_are_not_all_decoded() {
+    const MEGABYTE: usize = 1 << 20;
+    let layout = "[[namespace]]\nkeys = 'doc:{id:int}'\nbucket = { span = 90 }\ncodec = 'zstd'\n";
+    let server = found().pop().unwrap().start(&[]).unwrap();
+    let mut config = config_for(&server);
+    config.layout = Layout::parse_file(layout).unwrap().into();
+    let proxy = serve(&server, config);
+    let mut wire = Wire::connect(address(&proxy)).unwrap();
+    // What zstd makes shorter by more than can be meant is stored as it is.
+    let mut random = Random::new(1);
+    let mut value: Vec<u8> = (0..15_000 / 8).flat_map(|_| random.bits().to_le_bytes()).collect();
+    value.resize(40 * MEGABYTE, b'0');
+    let keys = keys("doc:", 14);
+    for key in &keys {
+        assert_eq!(wire.call(&[b"SET", key.as_bytes(), &value]).unwrap(), b"+OK\r\n");
+    }
+    let info = String::from_utf8(server.connect().unwrap().call(&[b"INFO", b"memory"]).unwrap()).unwrap();
+    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+    assert!(used.parse::<usize>().unwrap() < 10 * MEGABYTE, "{used}");
+    let refused = b"-ERR keyfold: the values of these keys have more than 512 MiB; name fewer keys at once\r\n";
+    assert_eq!(wire.call(&command("MGET", &keys)).unwrap(), refused);
+    assert!(wire.call(&command("MGET", &keys[..2])).unwrap().len() > 80 * MEGABYTE);
+    for request in [command("EXISTS", &keys), command("DEL", &keys)] {
+        assert_eq!(wire.call(&request).unwrap(), b":14\r\n");
     }
 }

@@ -258,6 +258,34 @@ fn stored(server: &Server, proxy: &Handle, key: &str) -> Vec<u8> {
 }
 
 #[test]
+fn a_hash_whose_fields_are_set_one_by_one_grows_past_what_is_written_at_once() {
+    let server = start_server(&[]);
+    let text = "w".repeat(180);
+    let layout = "[[namespace]]\nkeys = 'wide:{id:int}'\ntype = 'hash'\nbucket = { count = 2 }\nvalue_limit = 2048\ncodec = 'fields'\n";
+    let layout = Layout::parse_file(layout).unwrap();
+    let list = Vocabulary::stored([b"uid".as_slice()], [text.as_bytes()]);
+    let layout = layout.written_by(NamespaceIndex(0), &CodecRule::named("fields"), Some(&list)).unwrap();
+    store_dictionaries(&server, &layout);
+    let mut config = config_for(&server);
+    config.layout = layout.into();
+    let proxy = serve(&server, config);
+    let mut client = Wire::connect(address(&proxy)).unwrap();
+    let mut grown = 0;
+    for field in 100..700 {
+        assert_eq!(call(&mut client, &format!("HSET wide:1 {field} {text}")), ":1\r\n", "{field}");
+        let written = stored(&server, &proxy, "wide:1");
+        grown += usize::from(written[0] == 0x10 && (field - 100) * (text.len() + 4) > 64 << 10);
+        assert_eq!(call(&mut client, "HLEN wide:1"), format!(":{}\r\n", field - 99));
+    }
+    assert!(grown > 20, "{grown}: past 64 KiB, and not written as a whole yet");
+    assert_eq!(call(&mut client, "HGET wide:1 333"), format!("$180\r\n{text}\r\n"));
+    for field in 100..700 {
+        assert_eq!(call(&mut client, &format!("HDEL wide:1 {field}")), ":1\r\n", "{field}");
+    }
+    assert_eq!(call(&mut client, "EXISTS wide:1"), ":0\r\n");
+}
+
+#[test]
 fn a_field_is_written_by_one_request_to_the_server() {
     let server = start_server(&[]);
     let proxy = proxy_before(&server);

@@ -240,6 +240,15 @@ fn values_whose_dictionary_is_lost_are_refused_and_others_go_on() {
     assert_eq!(said(&mut wire, "GET rec:5001"), "$2\\r\\n17\\r\\n", "not compressed");
     assert_eq!(said(&mut wire, "SET rec:1 new"), "+OK\\r\\n");
     assert_eq!(said(&mut wire, "GET rec:1"), "$3\\r\\nnew\\r\\n");
+    let before = stage.keyspace();
+    stage
+        .run(&["recode", &url])
+        .assert_code(1)
+        .assert_says("can't be written by their codec")
+        .assert_says("put it back");
+    assert_same(&before, &stage.keyspace(), "and none is stored as it is");
+    assert_eq!(slots(&stage), 2);
+    stage.fold(&layout("'none'", "'hex'"), &["--raise-limits"]).assert_code(0);
     stage.run(&["recode", &url]).assert_code(3).assert_says("can't be decoded and stay as they are");
     assert_eq!(slots(&stage), 2, "a slot that values name stays");
     stage.run(&["verify", &url, "--skip-encodings"]).assert_code(3);
