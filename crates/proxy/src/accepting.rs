@@ -12,6 +12,7 @@ use crate::arrival::Room;
 use crate::listen::{self, Listener};
 use crate::order::Order;
 use crate::shutdown::{Phase, Stopper};
+use crate::sockets::RemoveOnDrop;
 use crate::takeover::{Giver, Successor};
 
 /// How often it is looked whether the last client has gone.
@@ -31,7 +32,9 @@ pub(crate) struct Accepting {
 
 impl Accepting {
     /// Lets clients in. Once another keyfold does, ends the proxy when its clients have gone, or their time is up.
-    pub(crate) async fn run(mut self) -> io::Result<()> {
+    ///
+    /// The files of its sockets go with these: later they may be those of a keyfold that has come since.
+    pub(crate) async fn run(mut self, files: RemoveOnDrop) -> io::Result<()> {
         let mut listening = JoinSet::new();
         for listener in self.listeners.drain(..) {
             listening.spawn(listen::accept_all(listener, Arc::clone(&self.room), self.workers.clone()));
@@ -43,6 +46,7 @@ impl Accepting {
         };
         // What was accepted is a worker's by now; what wasn't waits for the other keyfold.
         listening.shutdown().await;
+        drop(files);
         self.stopper.advance(Phase::Leaving);
         successor.hear_that_this_leaves().await;
         self.drain().await;

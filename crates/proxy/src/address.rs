@@ -137,6 +137,9 @@ pub enum AddressError {
     /// A user or password whose escapes aren't UTF-8.
     #[error("the user or password in the server's address is not UTF-8 once its %-escapes are decoded")]
     Credentials,
+    /// A user or password with characters that end what they stand in.
+    #[error("the user or password in the server's address has a /, ? or #: write it %2F, %3F or %23")]
+    Unescaped,
     /// The part of the URL that names a cluster's nodes.
     #[error(
         "{0} in the cluster's address: write cluster://[user:password@]host:port,host:port with some of its nodes, or \
@@ -174,6 +177,9 @@ impl FromStr for ServerAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
+        if has_unescaped_login(text) {
+            return Err(AddressError::Unescaped);
+        }
         if let Some((scheme @ ("sentinel" | "sentinels" | "redis+sentinel" | "rediss+sentinel"), rest)) =
             text.split_once("://")
         {
@@ -195,6 +201,17 @@ impl FromStr for ServerAddress {
         };
         let (user, password) = credentials(&url)?;
         Ok(Self { route, user, password, database: parse_database(&database)? })
+    }
+}
+
+/// Whether an `@` stands behind what should be the login and the host, though neither databases nor names have one.
+fn has_unescaped_login(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let tail = &rest[rest.find(['/', '?', '#']).unwrap_or(rest.len())..];
+    match scheme.contains("sentinel") {
+        // Sentinels' passwords stand in the query.
+        true => tail.split('?').next().is_some_and(|path| path.contains('@')),
+        false => !scheme.contains("unix") && tail.contains('@'),
     }
 }
 
@@ -343,6 +360,13 @@ mod tests {
         let full = parse("redis://app:p%40ss@h:1");
         assert_eq!((full.user.as_deref(), full.password.as_deref()), (Some("app"), Some("p@ss")));
         assert_eq!(parse("redis://:secret@h").user, None);
+        for url in ["redis://a:b/c@h", "rediss://:1#2@h:3", "cluster://a:b?@h:1,i:2", "sentinel://a:b/c@h:1/main"] {
+            assert_eq!(
+                url.parse::<ServerAddress>().unwrap_err().to_string(),
+                AddressError::Unescaped.to_string(),
+                "{url}"
+            );
+        }
     }
 
     #[test]

@@ -198,7 +198,7 @@ pub struct Timeouts {
     pub write_stall: Duration,
     /// For a client's TLS handshake.
     pub handshake: Duration,
-    /// For the requests under way to be answered at a shutdown (`--shutdown-timeout`).
+    /// For the requests under way to be answered at a shutdown (`--shutdown-timeout`). Zero: for as long as they take.
     pub shutdown: Duration,
     /// For clients to become idle once another keyfold has taken over (`--drain-timeout`); then as at a shutdown. Zero: for
     /// ever.

@@ -1,7 +1,10 @@
-//! How many files this process may open: each client is one.
+//! How many files this process may open: each client is one, and another where it has a connection to the server of its own.
 
 /// Descriptors that are not clients: listeners, connections to the server, the runtimes' own.
 const OTHER_DESCRIPTORS: u64 = 128;
+
+/// What a client takes that waits, watches or subscribes.
+const OF_A_CLIENT: u64 = 2;
 
 /// So many clients are let in at least, however low the limit is.
 const FEWEST: u64 = 1;
@@ -20,7 +23,7 @@ pub(crate) fn clients_within_limit(wanted: usize) -> usize {
     if clients < wanted {
         tracing::warn!(
             limit,
-            needed = wanted as u64 + OTHER_DESCRIPTORS,
+            needed = (wanted as u64).saturating_mul(OF_A_CLIENT).saturating_add(OTHER_DESCRIPTORS),
             clients,
             "this process may open fewer files than --max-clients takes, so fewer clients are let in; raise its limit (ulimit -Hn, \
              LimitNOFILE=)"
@@ -30,7 +33,8 @@ pub(crate) fn clients_within_limit(wanted: usize) -> usize {
 }
 
 fn clients_of(limit: u64) -> usize {
-    usize::try_from(limit.saturating_sub(OTHER_DESCRIPTORS).max(FEWEST)).unwrap_or(usize::MAX)
+    let clients = limit.saturating_sub(OTHER_DESCRIPTORS) / OF_A_CLIENT;
+    usize::try_from(clients.max(FEWEST)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -39,8 +43,8 @@ mod tests {
 
     #[test]
     fn what_keyfold_needs_itself_is_left_to_it() {
-        assert_eq!(clients_of(1024), 896);
+        assert_eq!(clients_of(1024), 448);
         assert_eq!(clients_of(64), 1);
-        assert_eq!(clients_of(u64::MAX), usize::try_from(u64::MAX - OTHER_DESCRIPTORS).unwrap());
+        assert_eq!(clients_of(u64::MAX), usize::try_from((u64::MAX - OTHER_DESCRIPTORS) / 2).unwrap());
     }
 }

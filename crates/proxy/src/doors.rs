@@ -54,6 +54,9 @@ impl Doors {
         mut sockets: Sockets,
     ) -> Result<Self, StartError> {
         refuse_open(config)?;
+        if !config.allow_open && config.listen.iter().any(ListenAddress::is_open) {
+            config.users.stay_guarded();
+        }
         config.admin.as_ref().map_or(Ok(()), refuse_open_to_operators)?;
         let predecessor = match &config.takeover {
             Some(path) => takeover::ask(path, &mut sockets)?,

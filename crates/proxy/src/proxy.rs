@@ -462,10 +462,8 @@ impl Handle {
             drain: config.timeouts.drain,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread = std::thread::Builder::new().name("keyfold-accept".to_owned()).spawn(move || {
-            let _files = files;
-            runtime.block_on(accepting.run())
-        })?;
+        let thread = std::thread::Builder::new().name("keyfold-accept".to_owned());
+        let thread = thread.spawn(move || runtime.block_on(accepting.run(files)))?;
         self.threads.push(thread);
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyfold_core::access::Users;
+use keyfold_core::access::{OpenToAll, Users};
 use keyfold_core::clients::Clients;
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
@@ -30,9 +30,13 @@ pub struct Reloader {
 
 impl Reloader {
     /// Puts other users in the place of those there are. Clients of a user who is among both go on by the new rules.
-    pub fn replace_users(&self, users: &Users) {
-        self.config.users.replace_by(users);
+    ///
+    /// # Errors
+    /// They let anyone in, where [`start`](crate::start) would refuse it. Nothing has changed then.
+    pub fn replace_users(&self, users: &Users) -> Result<(), OpenToAll> {
+        self.config.users.replace_by(users)?;
         self.clients.wake_all();
+        Ok(())
     }
 
     /// Gives the user `default` this password in place of its own.

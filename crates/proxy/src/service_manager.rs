@@ -115,8 +115,8 @@ impl Told {
                 _ = ticker.tick() => self.say_also(&[]),
             }
         }
-        let more = (shutdown + ENDS_WITHIN).as_micros();
-        let more = NotifyState::ExtendTimeoutUsec(u32::try_from(more).unwrap_or(u32::MAX));
+        let more = if shutdown.is_zero() { Duration::MAX } else { shutdown + ENDS_WITHIN };
+        let more = NotifyState::ExtendTimeoutUsec(u32::try_from(more.as_micros()).unwrap_or(u32::MAX));
         self.say_also(&[NotifyState::Stopping, more]);
         loop {
             ticker.tick().await;

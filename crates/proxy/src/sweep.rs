@@ -72,8 +72,16 @@ async fn walk_for_ever(errand: Errand, config: Arc<Config>, observations: Option
     loop {
         tokio::time::sleep(pause).await;
         pause = config.sweep.pause;
-        if walker.errand.with_env(|env| env.layout.is_empty()) || !walker.hold_lease().await.unwrap_or(false) {
+        if walker.errand.with_env(|env| env.layout.is_empty()) {
             continue;
+        }
+        match walker.hold_lease().await {
+            Ok(true) => {}
+            Ok(false) => {
+                walker.forget();
+                continue;
+            }
+            Err(_) => continue,
         }
         let begun = Instant::now();
         walker.count = observations.as_ref().map(|observations| walker.begin_count(observations));
@@ -185,6 +193,16 @@ impl Walker {
             });
         }
         Ok(all)
+    }
+
+    /// What it knew of the keyspace is another's to say now.
+    fn forget(&self) {
+        self.errand.with_env(|env| {
+            for (namespace, _) in env.layout.iter() {
+                env.stats.namespace(namespace).set_contents(None);
+            }
+            env.stats.sweep().large_buckets.clear();
+        });
     }
 
     fn begin_count(&self, observations: &Observations) -> ContentsCount {

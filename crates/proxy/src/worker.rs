@@ -485,10 +485,11 @@ async fn drain(worker: &Worker, phase: &mut watch::Receiver<Phase>) {
             worker.empty.notified().await;
         }
     };
+    let shutdown = worker.config.timeouts.shutdown;
     tokio::select! {
         () = emptied => {}
         _ = phase.wait_for(|phase| *phase == Phase::Ended) => {}
-        () = tokio::time::sleep(worker.config.timeouts.shutdown) => {
+        () = tokio::time::sleep(shutdown), if !shutdown.is_zero() => {
             let clients = worker.clients.borrow().len();
             tracing::warn!(clients, "closing clients whose requests were not answered within --shutdown-timeout");
         }

@@ -42,9 +42,13 @@ pub(crate) struct Reloading {
 }
 
 impl Reloading {
-    /// Begins to follow SIGHUP.
-    pub(crate) fn follow(mut self) -> anyhow::Result<()> {
-        let mut signals = Signals::new([SIGHUP]).context("can't follow signals")?;
+    /// Has SIGHUP end the process no more. Whoever sends it may do so while the server is waited for.
+    pub(crate) fn listen() -> anyhow::Result<Signals> {
+        Signals::new([SIGHUP]).context("can't follow signals")
+    }
+
+    /// Begins to follow SIGHUP, of which some may have come since [`Self::listen`].
+    pub(crate) fn follow(mut self, mut signals: Signals) -> anyhow::Result<()> {
         std::thread::Builder::new().name("keyfold-reload".to_owned()).spawn(move || {
             for _ in signals.forever() {
                 self.manager.iter().for_each(ServiceManager::note_reloading);
@@ -85,10 +89,10 @@ impl Reloading {
             let path = path.display();
             match self.users.read_again() {
                 Ok(None) => tracing::info!("who may come in is as it was, as {path} is"),
-                Ok(Some(Said::Users(users))) => {
-                    self.reloader.replace_users(&users);
-                    tracing::info!("read again who may come in, from {path}");
-                }
+                Ok(Some(Said::Users(users))) => match self.reloader.replace_users(&users) {
+                    Ok(()) => tracing::info!("read again who may come in, from {path}"),
+                    Err(error) => tracing::error!("who may come in is as it was: {path}: {error}"),
+                },
                 Ok(Some(Said::Password(password))) => {
                     self.reloader.replace_password(&password);
                     tracing::info!("read again who may come in, from {path}: the password is another");

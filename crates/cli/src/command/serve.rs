@@ -10,6 +10,7 @@ use keyfold_proxy::config::ServerTls;
 use keyfold_proxy::{ServiceManager, Sockets, StartError};
 use keyfold_report::paper::Paper;
 use keyfold_server::{OwnServer, Target, listpack};
+use signal_hook::iterator::Signals;
 
 use crate::command::reload::Reloading;
 use crate::command::settle;
@@ -49,6 +50,7 @@ fn check(config: Serve) -> anyhow::Result<()> {
 }
 
 fn start(config: Serve, settings: Settings, sockets: Sockets, out: &mut Paper) -> anyhow::Result<()> {
+    let hangups = Reloading::listen()?;
     // The layout is brought before anything is listened on: it would be in force, and nobody serve it.
     let taken = keyfold_proxy::check_addresses(config.proxy.alone(), &sockets);
     if !taken.is_empty() {
@@ -66,7 +68,7 @@ fn start(config: Serve, settings: Settings, sockets: Sockets, out: &mut Paper) -
         }
     };
     let layout = prepare(&config, &target, own.is_some())?;
-    let ready = Ready { layout, sockets };
+    let ready = Ready { layout, sockets, hangups };
     let served = serve(config, settings, &target, ready, own.as_mut(), out);
     if let Some(own) = own {
         own.stop();
@@ -111,6 +113,8 @@ fn prepare(config: &Serve, target: &Target, own: bool) -> anyhow::Result<Layout>
 struct Ready {
     layout: Layout,
     sockets: Sockets,
+    /// What asks for files to be read again.
+    hangups: Signals,
 }
 
 /// Serves until asked to stop, or until keyfold's own server ends.
@@ -118,7 +122,7 @@ fn serve(
     config: Serve,
     settings: Settings,
     target: &Target,
-    Ready { layout, sockets }: Ready,
+    Ready { layout, sockets, hangups }: Ready,
     own: Option<&mut OwnServer>,
     out: &mut Paper,
 ) -> anyhow::Result<()> {
@@ -130,7 +134,7 @@ fn serve(
     let manager = ServiceManager::found();
     let told = manager.clone();
     Reloading { users, layout: layout_source, key_check, settings, target: target_again, reloader, manager: told }
-        .follow()?;
+        .follow(hangups)?;
     settle::follow(target.clone(), handle.layouts())?;
     let (stopped, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     if let Some(own) = own {

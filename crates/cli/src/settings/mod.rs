@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use keyfold_core::codec::Kinds;
@@ -157,7 +157,22 @@ fn parse(args: &[OsString], entries: &[Entry]) -> Result<ArgMatches, clap::Error
     // Behind `--` there are no options any more.
     let end = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
     let line = args[..end].iter().cloned().chain(said).chain(args[end..].iter().cloned());
-    Cli::command().try_get_matches_from(line)
+    Cli::command().try_get_matches_from(line).map_err(without_login)
+}
+
+/// The same error, without the user and the passwords in an address that it shows: standard error is a log's where nobody types.
+fn without_login(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
+        && (value.contains('@') || value.contains("password="))
+    {
+        let (address, has_query) = value.split_once("?sentinel_").map_or((value.as_str(), false), |(it, _)| (it, true));
+        let scheme = address.find("://").map_or("", |end| &address[..end + 3]);
+        let rest = &address[scheme.len()..];
+        let host = rest.rsplit_once('@').map_or_else(|| rest.to_owned(), |(_, host)| format!("…@{host}"));
+        let shown = format!("{scheme}{host}{}", if has_query { "?…" } else { "" });
+        error.insert(ContextKind::InvalidValue, ContextValue::String(shown));
+    }
+    error
 }
 
 fn as_typed(option: &ServeOption, value: &str) -> OsString {
@@ -205,8 +220,8 @@ fn identity(error: &clap::Error) -> (ErrorKind, Vec<String>, Vec<String>) {
 /// The options that an error names, without dashes and values.
 fn named(error: &clap::Error, kind: ContextKind) -> Vec<String> {
     let names = match error.get(kind) {
-        Some(clap::error::ContextValue::String(name)) => std::slice::from_ref(name),
-        Some(clap::error::ContextValue::Strings(names)) => names,
+        Some(ContextValue::String(name)) => std::slice::from_ref(name),
+        Some(ContextValue::Strings(names)) => names,
         _ => &[],
     };
     let bare = |name: &String| {

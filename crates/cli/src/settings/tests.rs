@@ -369,3 +369,25 @@ fn other_commands_have_no_file() {
         "what goes with every command is known there"
     );
 }
+
+#[test]
+fn an_address_that_is_wrong_is_told_without_its_password() {
+    for (address, shown) in [
+        ("redis://app:a/b+c=@127.0.0.1:1", "redis://…@127.0.0.1:1"),
+        ("redis://:12/34@cache", "redis://…@cache"),
+        ("app:b+c=@cache:x", "…@cache:x"),
+        ("cluster://app:b+c?@cache:1,other:2", "cluster://…@cache:1,other:2"),
+        ("sentinel://a:1/main?sentinel_password=b+c&what=1", "sentinel://a:1/main?…"),
+        ("redis://cache:port", "redis://cache:port"),
+    ] {
+        for command in ["status", "serve", "analyze", "top"] {
+            let option = if command == "top" { vec![] } else { vec!["--upstream"] };
+            let line = [vec!["keyfold", command], option, vec![address]].concat();
+            let line: Vec<OsString> = line.into_iter().map(OsString::from).collect();
+            let Err(Failure::Typed(error)) = read(&line) else { panic!("{address} is taken by {command}") };
+            let error = error.to_string();
+            assert!(error.contains(&format!("invalid value '{shown}'")), "{command}: {error}");
+            assert!(!error.contains("b+c") && !error.contains("34@"), "{command}: {error}");
+        }
+    }
+}

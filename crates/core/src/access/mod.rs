@@ -42,7 +42,7 @@ pub(crate) use parse::SetUserError;
 pub use parse::UsersError;
 pub use rules::RuleError;
 pub use user::User;
-pub use users::{Users, UsersFile};
+pub use users::{OpenToAll, Users, UsersFile};
 
 #[cfg(test)]
 mod tests {
@@ -68,6 +68,22 @@ mod tests {
         assert_eq!(name(users.initial()).as_deref(), Some("default"));
         assert_eq!(name(users.authenticate(b"default", b"whatever")).as_deref(), Some("default"));
         assert_eq!(name(users.authenticate(b"other", b"whatever")), None);
+    }
+
+    #[test]
+    fn who_is_to_stay_guarded_is() {
+        let users = |text: &str| Users::parse(text.as_bytes()).unwrap();
+        let closed = users("user default on >secret ~* +@all");
+        assert_eq!(closed.replace_by(&users("user default on nopass ~* +@all")), Ok(()), "nobody has said so");
+        let closed = users("user default on >secret ~* +@all");
+        closed.stay_guarded();
+        let before = closed.version();
+        assert_eq!(closed.replace_by(&users("user default on nopass ~* +@all")), Err(OpenToAll));
+        assert_eq!(closed.version(), before);
+        assert!(closed.has_password());
+        for other in ["user default on >other ~* +@all", "user default off nopass", "user a on >one +@all"] {
+            assert_eq!(closed.replace_by(&users(other)), Ok(()), "{other}");
+        }
     }
 
     #[test]

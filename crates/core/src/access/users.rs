@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use subtle::{Choice, ConstantTimeEq};
@@ -49,7 +49,17 @@ pub struct Users {
     changing: Mutex<()>,
     file: Option<Box<dyn UsersFile>>,
     log: Mutex<DenialLog>,
+    /// Others that let anyone in don't take their place.
+    stays_guarded: AtomicBool,
 }
+
+/// Other users would let in anyone who can connect, and so don't take the place of those there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "it lets anyone in without a password, and keyfold listens where other machines come in; give the user default a password, or start keyfold \
+     with --allow-open"
+)]
+pub struct OpenToAll;
 
 impl Users {
     /// Whoever connects is the user `default` and may do everything.
@@ -91,7 +101,13 @@ impl Users {
             changing: Mutex::default(),
             file: None,
             log: Mutex::default(),
+            stays_guarded: AtomicBool::default(),
         }
+    }
+
+    /// From now on no others take their place that let anyone in.
+    pub fn stay_guarded(&self) {
+        self.stays_guarded.store(true, Ordering::Relaxed);
     }
 
     fn now(&self) -> Arc<ByName> {
@@ -189,9 +205,16 @@ impl Users {
     }
 
     /// Puts other users in their place. Clients of a user who is among both go on by the new rules.
-    pub fn replace_by(&self, other: &Self) {
+    ///
+    /// # Errors
+    /// They let anyone in, where that is not meant to be. Nothing has changed then.
+    pub fn replace_by(&self, other: &Self) -> Result<(), OpenToAll> {
+        if self.stays_guarded.load(Ordering::Relaxed) && !other.has_password() {
+            return Err(OpenToAll);
+        }
         let _changing = self.changing.lock();
         self.put((*other.now()).clone());
+        Ok(())
     }
 
     /// Reads the file again, for ACL LOAD; none where there is no file.
@@ -202,7 +225,7 @@ impl Users {
         let file = self.file.as_ref()?;
         let read = file.read().and_then(|text| {
             let other = Self::parse(&text).map_err(|error| error.to_string())?;
-            self.replace_by(&other);
+            self.replace_by(&other).map_err(|error| error.to_string())?;
             file.note(&text);
             Ok(())
         });

@@ -48,6 +48,11 @@ impl LargeBuckets {
         self.known().remove(name);
     }
 
+    /// Forgets all of them.
+    pub fn clear(&self) {
+        self.known().clear();
+    }
+
     /// All that are known, by their names.
     pub fn all(&self) -> Vec<LargeBucket> {
         self.known().values().cloned().collect()

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
+use keyfold_proxy::start;
 use keyfold_testkit::Wire;
 
-use crate::stage::{Stage, address, call, commands, eventually, stage};
+use crate::stage::{Stage, address, call, commands, config_for, eventually, stage, start_server};
 
 const CLIENTS: usize = 20;
 const DEPTH: usize = 50;
@@ -60,6 +62,23 @@ fn a_blocked_client_does_not_hold_up_the_end() {
     proxy.join().unwrap();
     assert!(blocked.reply().unwrap().starts_with(b"-ERR keyfold: the connection to the server"));
     assert!(blocked.is_closed().unwrap());
+}
+
+#[test]
+fn without_a_limit_requests_are_waited_for() {
+    let server = start_server(&[]);
+    let mut config = config_for(&server);
+    config.timeouts.shutdown = Duration::ZERO;
+    let proxy = start(config).unwrap();
+    let mut client = Wire::connect(address(&proxy)).unwrap();
+    assert_eq!(call(&mut client, "SET a 1"), "+OK\r\n");
+    assert_eq!(call(&mut server.connect().unwrap(), "CLIENT PAUSE 500 ALL"), "+OK\r\n");
+    let before = proxy.totals().requests;
+    client.send_bytes(&commands(&["INCR a"])).unwrap();
+    eventually("it is under way", || proxy.totals().requests > before);
+    proxy.stop();
+    assert_eq!(client.reply().unwrap(), b":2\r\n");
+    proxy.join().unwrap();
 }
 
 #[test]

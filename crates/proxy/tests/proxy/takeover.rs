@@ -132,6 +132,31 @@ fn addresses_may_differ_and_files_go_with_who_has_the_socket() {
     assert!(!file("both.sock").exists() && !file("new.sock").exists());
 }
 
+/// An address may be taken back while the one that had it first waits for its last client.
+#[test]
+fn the_file_of_a_socket_is_never_removed_later_than_the_socket() {
+    let turns = turns();
+    let (path, listen) = (turns.dir.path().join("back.sock"), turns.config.listen[0].clone());
+    let with = |listen: &ListenAddress| {
+        let mut config = turns.config.clone();
+        config.listen = vec![listen.clone(), ListenAddress::Unix(path.clone())];
+        config
+    };
+    let first = start(with(&listen)).unwrap();
+    let mut stays = Wire::connect_unix(&path).unwrap();
+    assert_eq!(call(&mut stays, "MULTI"), "+OK\r\n");
+    let mut config = turns.config.clone();
+    config.listen = vec![first.addresses()[0].clone()];
+    let second = start(config).unwrap();
+    eventually("nobody listens there", || !path.exists());
+    let third = start(with(&second.addresses()[0])).unwrap();
+    second.join().unwrap();
+    assert_eq!(call(&mut stays, "EXEC"), "*0\r\n");
+    first.join().unwrap();
+    assert_eq!(call(&mut Wire::connect_unix(&path).unwrap(), "PING"), "+PONG\r\n");
+    drop(third);
+}
+
 /// What is answered to a GET by whoever answers there.
 fn get(at: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(at).unwrap();

@@ -1,11 +1,15 @@
 //! A keyfold that starts before a server which is not ready yet waits for it.
 
+use std::io::{BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
 use keyfold_testkit::{Server, found};
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::keyfold::{COUNTERS, Keyfold, read_until, write_layout};
+use super::keyfold::{COUNTERS, Keyfold, command, read_until, write_layout};
 
 /// Serves `server` with a layout; `make_ready` is called once the log says why it waits.
 fn serve_after(server: &Server, why: &str, make_ready: impl FnOnce()) -> Keyfold {
@@ -64,4 +68,37 @@ fn a_server_that_loads_its_data_is_waited_for() {
         assert_eq!(reply, b":128\r\n", "{}", server.name());
         assert_eq!(loads.reply().unwrap(), b"+OK\r\n");
     }
+}
+
+/// Whoever renews certificates sends SIGHUP, whatever keyfold is at.
+#[test]
+fn a_hangup_while_the_server_is_waited_for_ends_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let mut said = [0; 4096];
+                while let Ok(len @ 1..) = stream.read(&mut said) {
+                    let commands = said[..len].iter().filter(|byte| **byte == b'*').count();
+                    let _ = stream.write_all(&b"-LOADING Redis is loading the dataset in memory\r\n".repeat(commands));
+                }
+            });
+        }
+    });
+    let mut child = command(&["serve", "--listen", "127.0.0.1:0", "--upstream", &url])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    read_until(&mut log, "waiting for the server");
+    for _ in 0..3 {
+        kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(child.try_wait().unwrap(), None, "it waits on");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

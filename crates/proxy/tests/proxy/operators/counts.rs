@@ -238,6 +238,13 @@ fn what_namespaces_hold_and_save_is_found_by_the_sweep() {
     let metrics = until(&proxy, &of("namespace_keys"), 6300.0);
     assert!(value(&metrics, &of("namespace_expired_total")) >= Some(100.0));
     assert_eq!(value(&metrics, "keyfold_namespace_keys{namespace=\"doc:{name}:\\\"x\\\"\"}"), Some(0.0));
+    // Another keyfold sweeps from now on, and says what there is.
+    let mut direct = server.connect().unwrap();
+    assert_eq!(call(&mut direct, "SET keyfold:{home}:sweep another PX 600000"), "+OK\r\n");
+    eventually("it says nothing of it any more", || value(&scrape(&proxy), &of("namespace_keys")).is_none());
+    let metrics = scrape(&proxy);
+    assert_eq!(value(&metrics, &of("saved_bytes")), None);
+    assert!(value(&metrics, &of("namespace_expired_total")) >= Some(100.0), "what was counted stays");
 }
 
 #[test]
