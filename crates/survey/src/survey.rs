@@ -436,12 +436,11 @@ pub fn bytes_of(model: &Model, observation: &Observation) -> u64 {
     match (observation.content, observation.usage_bytes) {
         (Content::String(shape), _) => model.string_bytes(key_len, shape, observation.has_expiry),
         (content, Some(usage)) => {
-            let unsaid_of_table = match (content, table_of(observation)) {
-                (Content::Elements(elements), Some(table)) => model.unsaid_table_bytes(table, elements),
-                _ => 0,
+            let table = match (content, table_of(observation)) {
+                (Content::Elements(elements), Some(table)) => Some((table, elements)),
+                _ => None,
             };
-            let unsaid = model.unsaid_key_bytes(key_len, observation.has_expiry);
-            usage.saturating_add_signed(unsaid_of_table) + unsaid + expiry_bytes(model, key_len, observation.has_expiry)
+            told_bytes(model, key_len, usage, table, observation.has_expiry)
         }
         (Content::Elements(elements), None) => {
             let mut hash = BucketCost::default();
@@ -455,6 +454,13 @@ pub fn bytes_of(model: &Model, observation: &Observation) -> u64 {
         }
         (Content::Unknown, None) => model.string_bytes(key_len, ValueShape::Bytes(0), observation.has_expiry),
     }
+}
+
+/// What a key takes by what `MEMORY USAGE` says, without its share of the tables of keys; `table` where it is one, of so many elements.
+pub fn told_bytes(model: &Model, key_len: u64, usage: u64, table: Option<(Tabled, u64)>, has_expiry: bool) -> u64 {
+    let of_table = table.map_or(0, |(table, elements)| model.unsaid_table_bytes(table, elements));
+    let of_key = model.unsaid_key_bytes(key_len, has_expiry) + expiry_bytes(model, key_len, has_expiry);
+    usage.saturating_add_signed(of_table) + of_key
 }
 
 /// What it is, where it is a table.

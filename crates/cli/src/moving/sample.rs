@@ -42,13 +42,21 @@ impl Sum for Weighed {
     }
 }
 
-/// What sets and hashes of many members take beside fields of buckets, and as how many keys.
+/// What sets and hashes of many members take beside fields of buckets, and as how many keys; and how many spilled values go.
 #[derive(Default)]
 struct Large {
     old_bytes: f64,
     new_bytes: f64,
     gone: f64,
     come: f64,
+}
+
+/// How a set or hash of many members lies before it is moved.
+#[derive(Clone, Copy)]
+pub(super) enum Before {
+    InParts,
+    /// As a key of its own, and what that takes, where the server says so.
+    Own(Option<u64>),
 }
 
 /// Of one namespace in one database, what was sampled and how much there is.
@@ -126,23 +134,24 @@ impl<'m> Sample<'m> {
         self.sampled_keys += 1;
     }
 
-    /// Weighs a set or hash of its own that was sampled, by the reply to PTTL; how long it is packed.
-    pub(super) fn weigh_own_collection(&mut self, key: &[u8], collection: &Collection, ttl: &[u8]) -> u64 {
-        let expires = matches!(Reply::parse(ttl), Ok(Reply::Integer(left)) if left >= 0);
-        self.before.add_collection(key.len() as u64, collection, expires);
+    /// Weighs a set or hash of its own that was sampled, by what the server says that it takes, where it says so; how long it is packed.
+    pub(super) fn weigh_own_collection(
+        &mut self,
+        key: &[u8],
+        collection: &Collection,
+        told_bytes: Option<u64>,
+        expires: bool,
+    ) -> u64 {
+        match told_bytes {
+            Some(bytes) => self.before.add(bytes, expires),
+            None => self.before.add_collection(key.len() as u64, collection, expires),
+        }
         self.weigh_collection(key, collection, expires.then_some(SOME_TIME_MS));
         collection.packed().len() as u64
     }
 
     /// Weighs a set or hash of which these of so many members were read, and that is in parts or a key of its own.
-    pub(super) fn weigh_large(
-        &mut self,
-        key: &[u8],
-        known: &Collection,
-        members: u64,
-        is_in_parts: bool,
-        expires: bool,
-    ) {
+    pub(super) fn weigh_large(&mut self, key: &[u8], known: &Collection, members: u64, before: Before, expires: bool) {
         let (smaller, times) = smaller_like(known, members);
         let key_len = key.len() as u64;
         let cost = |model: &Model, is_in_parts: bool| {
@@ -152,8 +161,12 @@ impl<'m> Sample<'m> {
                 None => (model.collection_bytes(key_len, &smaller, expires) as f64 * times, 1.0),
             }
         };
+        let is_in_parts = matches!(before, Before::InParts);
         let will_be_in_parts = self.after.has_bucket_for(key);
-        let (old, new) = (cost(self.before.model(), is_in_parts), cost(self.then, will_be_in_parts));
+        let (mut old, new) = (cost(self.before.model(), is_in_parts), cost(self.then, will_be_in_parts));
+        if let Before::Own(Some(bytes)) = before {
+            old.0 = bytes as f64;
+        }
         self.large.old_bytes += old.0;
         self.large.new_bytes += new.0;
         self.large.come += new.1;
@@ -187,8 +200,21 @@ impl<'m> Sample<'m> {
         }
     }
 
-    /// Weighs a key of its own that was sampled, by the replies to PTTL, STRLEN and GETRANGE.
-    pub(super) fn weigh_own(&mut self, key: &[u8], old: Option<&Place>, ttl: &[u8], len: &[u8], value: &[u8]) {
+    /// Weighs a spilled value of so many bytes, which goes, as what a codec made of it is weighed in the new place.
+    pub(super) fn weigh_spill(&mut self, name_len: usize, stored: &[u8]) {
+        self.before.add_string(name_len as u64, ValueShape::of(stored), false);
+        self.large.gone += 1.0;
+    }
+
+    /// Weighs a key of its own that was sampled, by the replies to PTTL, STRLEN and GETRANGE; `decode` makes the value of what is stored,
+    /// where that was read whole.
+    pub(super) fn weigh_own(
+        &mut self,
+        key: &[u8],
+        old: Option<&Place>,
+        [ttl, len, value]: [&[u8]; 3],
+        decode: impl Fn(&[u8]) -> Option<Vec<u8>>,
+    ) {
         let integer = |raw: &[u8]| match Reply::parse(raw) {
             Ok(Reply::Integer(number)) => number,
             _ => -1,
@@ -197,12 +223,13 @@ impl<'m> Sample<'m> {
         let len = usize::try_from(integer(len)).unwrap_or(0);
         // What is behind the part that was read doesn't matter to what it takes: no integer is as long.
         let mut value = read[..read.len().min(len)].to_vec();
+        let decoded = if value.len() == len { decode(&value) } else { None };
         value.resize(len, b'x');
         let ttl = integer(ttl);
         let physical = old.map_or(key.len(), |place| place.physical.len());
         self.before.add_string(physical as u64, ValueShape::of(&value), ttl >= 0);
         // Any time to come takes as many bytes.
-        self.after.add(key, &value, (ttl >= 0).then_some(SOME_TIME_MS));
+        self.after.add(key, decoded.as_ref().unwrap_or(&value), (ttl >= 0).then_some(SOME_TIME_MS));
         self.sampled_keys += 1;
     }
 }
@@ -226,7 +253,12 @@ mod tests {
             for id in 100..100 + sampled {
                 let len = format!(":{}\r\n", value.len());
                 let value = [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat();
-                sample.weigh_own(format!("{template}:{id}").as_bytes(), None, b":-1\r\n", len.as_bytes(), &value);
+                sample.weigh_own(
+                    format!("{template}:{id}").as_bytes(),
+                    None,
+                    [b":-1\r\n", len.as_bytes(), &value],
+                    |_| None,
+                );
             }
             sample.weighed()
         };

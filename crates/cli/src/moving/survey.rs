@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use keyfold_core::collection::{Collection, CollectionKind, MOST_MEMBERS};
 use keyfold_core::frame::{Body, Frame};
-use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place};
-use keyfold_core::memory::{BucketCost, Model, ValueShape};
+use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place, spill_name};
+use keyfold_core::memory::{BucketCost, Model, Tabled, ValueShape};
 use keyfold_core::mover::MOVED_AT_ONCE;
 use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::Reply;
@@ -19,9 +19,10 @@ use keyfold_server::memory::ServerModel;
 use keyfold_server::pace::Pace;
 use keyfold_server::reply::read_if;
 use keyfold_server::{Commands, Nodes, Server};
+use keyfold_survey::survey;
 
 use super::overhead::first_uses_bytes;
-use super::sample::{SOME_TIME_MS, Sample, Weighed};
+use super::sample::{Before, SOME_TIME_MS, Sample, Weighed};
 use super::{Family, hashes};
 use crate::records::digest;
 use crate::records::in_parts::InParts;
@@ -266,7 +267,8 @@ impl<'m> Look<'_, 'm> {
             if is_sampled {
                 commands.push(&[b"PTTL", physical]);
                 commands.push(&[b"STRLEN", physical]);
-                let is_coded = self.layout.namespace(moving.namespace).codecs.written().is_some();
+                let is_framed = moving.old.as_ref().is_some_and(|place| place.kind.is_framed());
+                let is_coded = is_framed || self.layout.namespace(moving.namespace).codecs.written().is_some();
                 let up_to = if is_coded { CODED_UP_TO_BYTES } else { READ_UP_TO_BYTES };
                 commands.push(&[b"GETRANGE", physical, b"0", up_to.to_string().as_bytes()]);
             }
@@ -278,10 +280,16 @@ impl<'m> Look<'_, 'm> {
             if !self.is_of_type(moving.namespace, key, &kind, "string") {
                 continue;
             }
+            let layout = self.layout;
+            let is_framed = moving.old.as_ref().is_some_and(|place| place.kind.is_framed());
+            let decode = |stored: &[u8]| {
+                let (value, _) = read_stored(None, layout.namespace(moving.namespace), key, stored, None)?;
+                Some(value).filter(|_| is_framed)
+            };
             let sample = self.sample(moving.namespace);
             sample.count_own();
             if let [ttl, len, value] = values.as_slice() {
-                sample.weigh_own(key, moving.old.as_ref(), ttl, len, value);
+                sample.weigh_own(key, moving.old.as_ref(), [ttl, len, value], decode);
             }
         }
         Ok(())
@@ -354,21 +362,26 @@ impl<'m> Look<'_, 'm> {
                         commands.push(&[b"HRANDFIELD", physical, most.as_bytes(), b"WITHVALUES"]);
                     }
                 }
+                // What a table takes depends on how it came to be.
+                commands.push(&[b"OBJECT", b"ENCODING", physical]);
+                commands.push(&[b"MEMORY", b"USAGE", physical]);
                 read.push((key, moving.namespace, kind, members));
             }
         }
         let replies = self.ask(&commands)?;
-        for ((key, namespace, kind, count), replies) in read.into_iter().zip(replies.chunks(2)) {
-            let [ttl, members] = replies else { continue };
+        for ((key, namespace, kind, count), replies) in read.into_iter().zip(replies.chunks(4)) {
+            let [ttl, members, encoding, usage] = replies else { continue };
             let Ok(Reply::Array(texts)) = Reply::parse(members) else { continue };
             let texts = texts.filter_map(Reply::bytes).map(<[u8]>::to_vec).collect();
             let collection = Collection::of_texts(kind, texts);
-            if count > READ_WHOLE {
-                let expires = matches!(Reply::parse(ttl), Ok(Reply::Integer(left)) if left >= 0);
-                self.sample(namespace).weigh_large(key, &collection, count, false, expires);
+            let expires = matches!(Reply::parse(ttl), Ok(Reply::Integer(left)) if left >= 0);
+            let told = read_if(usage).map(|usage| told_bytes(self.now, key, (kind, count, expires), encoding, usage));
+            // These come into parts, also where they might be packed.
+            if count > MOVED_AT_ONCE {
+                self.sample(namespace).weigh_large(key, &collection, count, Before::Own(told), expires);
                 continue;
             }
-            let packed = self.sample(namespace).weigh_own_collection(key, &collection, ttl);
+            let packed = self.sample(namespace).weigh_own_collection(key, &collection, told, expires);
             self.families.entry(namespace.0).or_default().packed.add(packed);
         }
         Ok(())
@@ -391,8 +404,9 @@ impl<'m> Look<'_, 'm> {
             }
         }
         let all = self.read(&sampled)?;
+        let spills = self.read_coded_spills(&sampled, &all)?;
         for ((namespace, name), fields) in sampled.iter().zip(&all).filter(|(_, fields)| !fields.is_empty()) {
-            let without_key = self.weigh_bucket(*namespace, name, fields);
+            let without_key = self.weigh_bucket(*namespace, name, fields, &spills);
             self.count_bucket(*namespace, fields.len() as u64 - without_key);
         }
         let own = sampled.iter().zip(&all).filter(|((_, name), _)| self.layout.packing_in(name).is_none());
@@ -426,7 +440,7 @@ impl<'m> Look<'_, 'm> {
         for ((namespace, bucket, field, parts), reply) in all.iter().zip(&replies[1..]) {
             let Some(known) = Reply::parse(reply).ok().and_then(|reply| parts.drawn(reply)) else { continue };
             let Some(key) = self.layout.key_of(*namespace, bucket, field) else { continue };
-            self.sample(*namespace).weigh_large(&key, &known, parts.members, true, parts.expires);
+            self.sample(*namespace).weigh_large(&key, &known, parts.members, Before::InParts, parts.expires);
             let family = self.families.entry(namespace.0).or_default();
             family.in_steps += u64::from(parts.members > MOVED_AT_ONCE);
         }
@@ -454,6 +468,35 @@ impl<'m> Look<'_, 'm> {
         Ok(all)
     }
 
+    /// The spilled values of these buckets that a codec wrote, as they are stored, by their names: they come out of it.
+    fn read_coded_spills(
+        &mut self,
+        buckets: &[(NamespaceIndex, Vec<u8>)],
+        all: &[Fields],
+    ) -> anyhow::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+        let mut names = Vec::new();
+        for ((namespace, bucket), fields) in buckets.iter().zip(all) {
+            let keys = fields.iter().filter_map(|(field, stored)| {
+                let key = self.layout.key_of(*namespace, bucket, field)?;
+                coded_spill(bucket, &key, stored)
+            });
+            names.extend(keys);
+        }
+        let mut spills = BTreeMap::new();
+        for names in names.chunks(AT_ONCE) {
+            let mut commands = Commands::default();
+            let last = CODED_UP_TO_BYTES.to_string();
+            names.iter().for_each(|name| commands.push(&[b"GETRANGE", name, b"0", last.as_bytes()]));
+            for (name, reply) in names.iter().zip(self.ask(&commands)?) {
+                let Ok(Reply::Bulk(stored)) = Reply::parse(&reply) else { continue };
+                if !stored.is_empty() && stored.len() as u64 <= CODED_UP_TO_BYTES {
+                    spills.insert(name.clone(), stored.to_vec());
+                }
+            }
+        }
+        Ok(spills)
+    }
+
     fn ask(&mut self, commands: &Commands) -> anyhow::Result<Vec<Vec<u8>>> {
         self.pace.spend(commands.len() as u64);
         self.server.ask_all(commands)
@@ -465,7 +508,13 @@ impl<'m> Look<'_, 'm> {
     }
 
     /// Returns how many of its fields are the place of no key.
-    fn weigh_bucket(&mut self, namespace: NamespaceIndex, name: &[u8], fields: &Fields) -> u64 {
+    fn weigh_bucket(
+        &mut self,
+        namespace: NamespaceIndex,
+        name: &[u8],
+        fields: &Fields,
+        spills: &BTreeMap<Vec<u8>, Vec<u8>>,
+    ) -> u64 {
         let (mut bucket, mut without_key) = (BucketCost::default(), 0);
         let packing = self.layout.packing_in(name);
         if packing.is_some() {
@@ -485,8 +534,13 @@ impl<'m> Look<'_, 'm> {
                 // Weighed by some of its members.
                 continue;
             }
-            let read = read_stored(packing, self.layout.namespace(namespace), &key, stored);
+            let spill = coded_spill(name, &key, stored).and_then(|name| spills.get_key_value(&name));
+            let spilled = spill.map(|(_, stored)| stored.as_slice());
+            let read = read_stored(packing, self.layout.namespace(namespace), &key, stored, spilled);
             let Some((value, expires_at_ms)) = read else { continue };
+            if let Some((name, stored)) = spill {
+                self.sample(namespace).weigh_spill(name.len(), stored);
+            }
             let is_packed = self.layout.namespace(namespace).collection().is_some();
             match Collection::unpack(&value).ok().filter(|_| is_packed) {
                 Some(collection) => self.sample(namespace).weigh_collection(&key, &collection, expires_at_ms),
@@ -522,21 +576,46 @@ impl<'m> Look<'_, 'm> {
     }
 }
 
+/// What a set or hash of its own takes by what the server says of it, without its share of the table of keys.
+fn told_bytes(
+    model: &Model,
+    key: &[u8],
+    (kind, members, has_expiry): (CollectionKind, u64, bool),
+    encoding: &[u8],
+    usage: u64,
+) -> u64 {
+    let of = match kind {
+        CollectionKind::Set => Tabled::Set,
+        CollectionKind::Hash => Tabled::Hash,
+    };
+    let is_table = Reply::parse(encoding).ok().and_then(|reply| reply.bytes()) == Some(b"hashtable");
+    survey::told_bytes(model, key.len() as u64, usage, is_table.then_some((of, members)), has_expiry)
+}
+
+/// The name of the value that a field of a bucket points to, where a codec wrote it.
+fn coded_spill(bucket: &[u8], key: &[u8], stored: &[u8]) -> Option<Vec<u8>> {
+    match Frame::decode(stored).ok()?.body {
+        Body::Spill { nonce, slot: Some(_) } => Some(spill_name(Layout::origin_of(bucket)?, nonce, key)),
+        _ => None,
+    }
+}
+
 /// A value of a bucket, and a time where it expires; none where it can't be read.
 fn read_stored(
     packing: Option<Packing>,
     namespace: &Namespace,
     key: &[u8],
     stored: &[u8],
+    spilled: Option<&[u8]>,
 ) -> Option<(Vec<u8>, Option<i64>)> {
     if let Some(packing) = packing {
         return Some((packing.unpack(stored).ok()?.into_owned(), None));
     }
     let frame = Frame::decode(stored).ok()?;
     let value = match frame.body {
-        // The spilled value itself stays outside of buckets on both sides.
-        Body::Spill { .. } => Vec::new(),
-        _ => namespace.decode(key, &frame, None).ok()??.into_owned(),
+        // As it is, it stays outside of buckets on both sides.
+        Body::Spill { .. } if spilled.is_none() => Vec::new(),
+        _ => namespace.decode(key, &frame, spilled).ok()??.into_owned(),
     };
     Some((value, frame.expires_at_ms.map(|_| SOME_TIME_MS)))
 }

@@ -10,6 +10,8 @@ const EXACT: usize = 16;
 const ACCURACY: f64 = 0.01;
 /// Enough for sizes from 1 byte to 512 MB at that accuracy.
 const MAX_BINS: u32 = 1100;
+/// What is less counts as nothing.
+const LEAST: f64 = 0.5;
 
 /// Sizes, for their quantiles.
 #[derive(Clone, Default)]
@@ -48,7 +50,7 @@ impl Sizes {
     }
 
     fn make_sketch(&mut self) {
-        let mut sketch = DDSketch::new(Config::new(ACCURACY, MAX_BINS, 1.0));
+        let mut sketch = DDSketch::new(Config::new(ACCURACY, MAX_BINS, LEAST));
         for size in std::mem::take(&mut self.few) {
             sketch.add(size as f64);
         }

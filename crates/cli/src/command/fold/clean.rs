@@ -28,15 +28,19 @@ pub(super) fn clean(config: &Fold, nodes: &mut Nodes, layout: &Layout, out: &mut
     let server = nodes.home();
     server.select(0)?;
     let own = LASTING.iter().filter(|key| !is_served || (**key != LAYOUT_KEY && **key != COPY_KEY));
+    let mut removed = 0;
     for key in own {
-        server.ask::<()>(&[b"DEL", key])?;
+        removed += server.ask::<i64>(&[b"DEL", key])?;
     }
-    let mut said = vec![match is_served {
-        true => "removed what keyfold keeps on the server, but the layout, which names nothing any more: keyfolds that run go \
-                 by it. Once clients use the server itself and no keyfold runs, say this once more to remove it"
-            .to_owned(),
-        false => "removed the layout from the server".to_owned(),
-    }];
+    let what = match (is_served, removed) {
+        (true, _) => {
+            "removed what keyfold keeps on the server, but the layout, which names nothing any more: keyfolds that run go \
+             by it. Once clients use the server itself and no keyfold runs, say this once more to remove it"
+        }
+        (false, 0) => "keyfold keeps nothing on the server",
+        (false, _) => "removed the layout from the server",
+    };
+    let mut said = vec![what.to_owned()];
     for server in nodes.servers() {
         let address = server.address().to_string();
         said.extend(listpack::above_default(server).into_iter().map(|(setting, back)| {

@@ -85,6 +85,9 @@ fn look_and_move(
     propose(config, &look, &checks, out)?;
     check_no_plain_keys(nodes, before.as_ref(), &look.planned.layout)?;
     if config.flags.dry_run {
+        if !config.flags.json {
+            writeln!(out, "nothing was changed: this was a dry run")?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if !config.flags.yes && !question::ask("Go on?", interrupt, out)? {

@@ -11,7 +11,7 @@ use keyfold_report::number::{bytes, count, plural};
 use keyfold_report::paper::Paper;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::choose::{Aims, choose_among};
-use keyfold_survey::plan::{Family, Heading, Plan};
+use keyfold_survey::plan::{Family, Heading, Part, Plan};
 use keyfold_survey::summary::HandMade;
 
 use crate::config::plan::PlanConfig;
@@ -52,6 +52,10 @@ pub(crate) fn run(config: &PlanConfig, out: &mut Paper) -> anyhow::Result<()> {
     } else if let Some((eviction, evicted_keys)) = known.eviction {
         survey.notes.extend(plan.eviction_notes(eviction, evicted_keys));
     }
+    let places_keys = plan.families.iter().any(|(_, part)| *part == Part::Namespace);
+    if config.flags.prove && !places_keys {
+        survey.notes.push("nothing was proved: the plan places no keys".to_owned());
+    }
     let heading = heading(&known.server, &survey, config, plan.total_bytes(&aims.model));
     if let Some(path) = &config.flags.out {
         plan.layout().map_err(|problem| anyhow!("the layout that was planned is refused: {problem}"))?;
@@ -61,7 +65,7 @@ pub(crate) fn run(config: &PlanConfig, out: &mut Paper) -> anyhow::Result<()> {
         let mut values = origin.values(config.walk.max_ops)?;
         prove::prove(&plan, &survey, config, &aims, known.flavor, values.as_mut())
     };
-    let proof = config.flags.prove.then(prove).transpose()?;
+    let proof = (config.flags.prove && places_keys).then(prove).transpose()?;
     let report = Report {
         server: &known.server,
         config,

@@ -27,6 +27,7 @@ fn folded_folded_again_and_unfolded_it_is_the_same() {
         // And at once.
         stage.fold(LAYOUT, &[]).assert_code(0);
         stage.unfold(&["--clean"]).assert_code(0).assert_says("removed the layout");
+        stage.unfold(&["--clean"]).assert_code(0).assert_says("keyfold keeps nothing on the server");
         assert_same(&before, &stage.keyspace(), &what);
         assert_eq!(stage.own_keys(), [""; 0], "{what}");
     });
@@ -87,7 +88,8 @@ fn a_dry_run_changes_nothing_and_nobody_is_asked_without_a_terminal() {
     let Some(stage) = Stage::newest(&[]) else { return };
     fill(&mut stage.connect());
     let before = stage.keyspace();
-    stage.fold(LAYOUT, &["--dry-run"]).assert_code(0).assert_says("MiB after");
+    let dry = stage.fold(LAYOUT, &["--dry-run"]);
+    dry.assert_code(0).assert_says("MiB after").assert_says("nothing was changed: this was a dry run");
     let json = stage.fold(LAYOUT, &["--dry-run", "--json"]);
     let plan: serde_json::Value = serde_json::from_str(&json.assert_code(0).stdout).unwrap();
     assert_eq!(plan["namespaces"].as_array().unwrap().len(), 3);
