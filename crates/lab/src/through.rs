@@ -7,6 +7,9 @@ use keyfold_proxy::{Config, Handle};
 use keyfold_server::Target;
 use tempfile::TempDir;
 
+/// Far more than studies and demos have, and few enough for any machine's limit of open files.
+const MOST_CLIENTS: usize = 400;
+
 /// It ends by [`Through::stop`], or with the process.
 pub struct Through {
     handle: Handle,
@@ -37,6 +40,7 @@ impl Through {
         let directory =
             tempfile::Builder::new().prefix("keyfold-").tempdir().context("can't make a private directory")?;
         let socket = directory.path().join("keyfold.sock");
+        config.limits.max_clients = MOST_CLIENTS;
         config.server_tls = server.tls.clone();
         config.listen.push(ListenAddress::Unix(socket.clone()));
         let handle = keyfold_proxy::start(config)?;

@@ -63,7 +63,8 @@ fn gather_by(
         reads: &|name, folded| {
             folded.is_some() || wanted.locate(name).namespace().is_some_and(|index| namespaces.contains(&index))
         },
-        stopped: &|| interrupt.wanted() || enough.get(),
+        stopped: &|| interrupt.wanted(),
+        has_enough: &|| enough.get(),
     };
     let mut all: SamplesOfEach = namespaces.iter().map(|index| (*index, Samples::default())).collect();
     walk(&manner, &mut |sight| {

@@ -77,6 +77,7 @@ fn write_all(
         listpack_limits: (None, None),
         reads: &|_, _| true,
         stopped: &|| interrupt.wanted(),
+        has_enough: &|| false,
     };
     let mut pace = Pace::new(config.flags.pace.max_ops);
     // A key that is moved from where the walk hasn't been to where it has is come by in another walk; one that goes the other

@@ -9,7 +9,7 @@ use keyfold_core::collection::{Collection, CollectionKind, MOST_MEMBERS};
 use keyfold_core::frame::{Body, Frame};
 use keyfold_core::layout::{Layout, Located, Moving, Namespace, NamespaceIndex, Physical, Place, spill_name};
 use keyfold_core::memory::{BucketCost, Model, Tabled, ValueShape};
-use keyfold_core::mover::MOVED_AT_ONCE;
+use keyfold_core::mover::moved_at_once;
 use keyfold_core::placement::handmade::Packing;
 use keyfold_core::resp::Reply;
 use keyfold_core::walk::{BucketWalk, KeyWalk};
@@ -349,7 +349,8 @@ impl<'m> Look<'_, 'm> {
                 family.may_expire += 1;
                 continue;
             }
-            family.in_steps += u64::from(members > MOVED_AT_ONCE);
+            let at_once = moved_at_once(self.layout.namespace(moving.namespace));
+            family.in_steps += u64::from(members > at_once);
             self.sample(moving.namespace).count_own();
             if self.is_sampled(sampled_by(key, moving.new.as_ref())) {
                 commands.push(&[b"PTTL", physical]);
@@ -377,7 +378,7 @@ impl<'m> Look<'_, 'm> {
             let expires = matches!(Reply::parse(ttl), Ok(Reply::Integer(left)) if left >= 0);
             let told = read_if(usage).map(|usage| told_bytes(self.now, key, (kind, count, expires), encoding, usage));
             // These come into parts, also where they might be packed.
-            if count > MOVED_AT_ONCE {
+            if count > moved_at_once(self.layout.namespace(namespace)) {
                 self.sample(namespace).weigh_large(key, &collection, count, Before::Own(told), expires);
                 continue;
             }
@@ -442,7 +443,7 @@ impl<'m> Look<'_, 'm> {
             let Some(key) = self.layout.key_of(*namespace, bucket, field) else { continue };
             self.sample(*namespace).weigh_large(&key, &known, parts.members, Before::InParts, parts.expires);
             let family = self.families.entry(namespace.0).or_default();
-            family.in_steps += u64::from(parts.members > MOVED_AT_ONCE);
+            family.in_steps += u64::from(parts.members > moved_at_once(self.layout.namespace(*namespace)));
         }
         Ok(())
     }

@@ -123,6 +123,22 @@ pub(crate) enum Inquiry {
 }
 
 impl Inquiry {
+    /// Whether it goes on with what an answer said, and is not the first about a name.
+    pub(crate) fn follows_another(&self) -> bool {
+        match self {
+            Self::Names(_) | Self::Strings(_) | Self::Unknown { .. } | Self::Twin { .. } => false,
+            Self::Bucket { before, .. } => !before.is_empty(),
+            Self::Both { seen, .. } => matches!(seen, Seen::Field(..)),
+            Self::Owner { again, .. } => *again,
+            Self::Kind(_)
+            | Self::Other { .. }
+            | Self::Spill { .. }
+            | Self::Parts { .. }
+            | Self::Draw { .. }
+            | Self::Again { .. } => true,
+        }
+    }
+
     /// Appends the commands; how many replies they have.
     pub(crate) fn write(&self, wants: Wants, how: How, commands: &mut Commands) -> usize {
         let before = commands.len();

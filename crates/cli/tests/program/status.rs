@@ -101,6 +101,31 @@ fn large_values_are_not_read_and_few_keys_are_found_among_many() {
     });
 }
 
+/// A sample is enough before members of all are drawn that it came by: those are the large ones.
+#[test]
+fn a_few_large_sets_count_for_what_they_are_among_many_small_ones() {
+    const TAGS: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 64 }\n";
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut wire = stage.connect();
+    let empty = used_memory(&stage);
+    for id in 0..16_000_u32 {
+        let count = if id % 160 == 7 { 3000 } else { 3 };
+        let members: Vec<String> = (0..count).map(|number| format!("member{number}")).collect();
+        let words: Vec<&[u8]> = members.iter().map(|member| member.as_bytes()).collect();
+        wire.call(&[&[b"SADD", format!("tags:{id}").as_bytes()], &words[..]].concat()).unwrap();
+    }
+    let plain = used_memory(&stage) - empty;
+    stage.fold(TAGS, &[]).assert_code(0);
+    let saved = plain + empty - used_memory(&stage);
+    let now = status(&stage);
+    let tags = &now["namespaces"][0];
+    let said = tags["plain_bytes_per_key"].as_f64().unwrap() * 16_000.0;
+    // Some fifty large ones are met: half of these more or less is rare.
+    assert!((said / plain - 1.0).abs() < 0.4, "{said} said, {plain} taken: {now:#}");
+    let said = now["saved_bytes"].as_f64().unwrap();
+    assert!((said / saved - 1.0).abs() < 0.5, "{said} said, {saved} saved: {now:#}");
+}
+
 #[test]
 fn a_cluster_is_added_up() {
     let cluster = Cluster::start(&found().pop().unwrap(), 3, 0, &cluster::Options::default()).unwrap();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use crate::codec::Effort;
+use crate::codec::{Effort, Stored};
 use crate::collection::CollectionKind;
 use crate::collection::parts::Header;
 use crate::exchange::key::{Key, Spot};
@@ -221,6 +221,14 @@ pub(crate) fn plan_write(env: &mut Env<'_>, writes: &mut CompareAndSet, key: &Ke
     }
     plan_removals(writes, key, elsewhere, env);
     Ok(())
+}
+
+/// Whether a set or hash comes into its bucket as a whole.
+pub(crate) fn is_packed(env: &Env<'_>, key: &Key, held: &Collected) -> bool {
+    let Some(place) = key.spots().first().and_then(|here| here.place.as_ref()) else { return false };
+    let (packed, expires_at_ms) = held.collection.stored(held.expires_at_ms);
+    let stored = env.layout.namespace(place.namespace).encode(&key.logical, &packed, expires_at_ms);
+    matches!(stored, Stored::InPlace(_))
 }
 
 /// The place and the stored value of a key whose spilled value stays as it is, and nothing but its expiry changes; none

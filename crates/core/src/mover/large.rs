@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::collection::CollectionKind;
 use crate::collection::parts::{Header, Remainder};
 use crate::exchange::{Env, Script, send_drain, send_fill};
-use crate::layout::{Layout, Located, Place};
+use crate::layout::{Layout, Located, Namespace, Place};
 use crate::placement::name::PartName;
 use crate::record::{NOBODY, SetsAs, part_name};
 use crate::resp::{Reply, write_command};
@@ -25,6 +25,19 @@ use super::{Left, UNEXPECTED, parse};
 
 /// A set or hash of more members is moved in steps: one that is written all the time might never else hold still for long enough.
 pub const MOVED_AT_ONCE: u64 = 512;
+
+/// The same of one that may be packed, whose bytes are known once they are read: a server answers nobody else while it reads so many.
+const READ_AT_ONCE: u64 = 4096;
+
+/// Up to how many members a set or hash of this namespace is moved at once: it may be packed, with a byte a member, or less by a codec.
+pub fn moved_at_once(namespace: &Namespace) -> u64 {
+    let most_packed = match namespace.codecs.written() {
+        _ if namespace.collection().is_none() => 0,
+        Some(_) => READ_AT_ONCE,
+        None => namespace.value_limit as u64,
+    };
+    most_packed.clamp(MOVED_AT_ONCE, READ_AT_ONCE)
+}
 
 /// Members of a step: a server answers nobody else for some 16 µs each.
 const MEMBERS_A_STEP: u64 = 256;

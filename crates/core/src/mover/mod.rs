@@ -46,7 +46,7 @@ use crate::walk::{BucketWalk, KeyWalk};
 use direct::{Call, Direct, Outcome};
 use large::{LargeOnes, Step};
 
-pub use large::MOVED_AT_ONCE;
+pub use large::{MOVED_AT_ONCE, moved_at_once};
 
 /// Keys read in one batch, at the most.
 const KEYS_AT_ONCE: usize = 512;
@@ -268,7 +268,10 @@ impl Mover {
             let keys = self.keys.split_off(self.keys.len().saturating_sub(self.keys_at_once));
             let names = keys.iter().map(Vec::as_slice);
             let load = match self.task {
-                Task::Move => Load::of_old_places(env, names).sparing_members(MOVED_AT_ONCE),
+                Task::Move => {
+                    let most = env.layout.moving().map(moved_at_once).max().unwrap_or(MOVED_AT_ONCE);
+                    Load::of_old_places(env, names).sparing_members(most)
+                }
                 // No codec writes what lies in parts.
                 Task::Recode(_) => Load::new(env, names).apart().sparing_members(0),
             };
@@ -599,6 +602,13 @@ impl Mover {
             && !self.is_whole
         {
             return self.plan_steps(key, kind, env);
+        }
+        if let Ok(Held::Collection(held)) = &held
+            && held.collection.len() as u64 > MOVED_AT_ONCE
+            && !self.is_whole
+            && !store::is_packed(env, key, held)
+        {
+            return self.plan_steps(key, held.collection.kind(), env);
         }
         self.moved.found += 1;
         if let Ok(held) = &held

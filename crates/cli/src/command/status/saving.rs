@@ -115,7 +115,11 @@ impl Savings {
             logical_expiring += folded.keys.value * share - folded.expiring();
         }
         let tables_plain = model.table_bytes(rounded(logical), rounded(logical_expiring)) as f64;
-        let table_bytes_per_key = tables_plain / logical.max(1.0);
+        let of_all = model.table_bytes(rounded(logical), 0) as f64;
+        let of_expiring = (tables_plain - of_all) / logical_expiring.max(1.0);
+        let table_bytes_per_key = |plain: &Plain| {
+            of_all / logical.max(1.0) + of_expiring * plain.expiring as f64 / plain.records.max(1) as f64
+        };
         let (mut saved, mut unweighed) = (tables_plain - tables_now, Vec::new());
         let is_weighed = weighed.is_empty() || weighed.iter().any(|(plain, _)| plain.records > 0);
         let namespaces = weighed.into_iter().map(|(plain, folded)| {
@@ -126,7 +130,7 @@ impl Savings {
                 None if folded.keys.value < 0.5 => {}
                 None => unweighed.push(folded.name.clone()),
             }
-            Namespace { plain_bytes_per_key: content.map(|content| content + table_bytes_per_key), folded }
+            Namespace { plain_bytes_per_key: content.map(|content| content + table_bytes_per_key(&plain)), folded }
         });
         let namespaces = namespaces.collect();
         Self { namespaces, keys, seen, saved_bytes: is_weighed.then_some(saved), unweighed }
@@ -159,7 +163,8 @@ fn weigh(
             names.set(names.get() + 1);
             namespace.is_some_and(|index| !is_known(&index))
         },
-        stopped: &|| names.get() >= NAMES || wanted.iter().all(is_known),
+        stopped: &|| false,
+        has_enough: &|| names.get() >= NAMES || wanted.iter().all(is_known),
     };
     let all = Databases { only: Vec::new() };
     walk_all(nodes, &all, "sampled", &manner, &mut Pace::new(max_ops), &mut |sight| {

@@ -228,6 +228,7 @@ impl Subject<'_> {
             listpack_limits: self.listpack_limits,
             reads: &|_, _| true,
             stopped: &|| self.interrupt.wanted(),
+            has_enough: &|| false,
         };
         let mut pace = Pace::new(self.config.flags.pace.max_ops);
         let mut once = Once::of(&self.layout);

@@ -106,6 +106,9 @@ pub(crate) struct Manner<'a> {
     pub(crate) reads: &'a dyn Fn(&[u8], Option<NamespaceIndex>) -> bool,
     /// Asked between answers: true ends the walk.
     pub(crate) stopped: &'a dyn Fn() -> bool,
+    /// The same of a sample: no more names are looked at, and all of those that were, as what takes longer to read is not what
+    /// is read at once.
+    pub(crate) has_enough: &'a dyn Fn() -> bool,
 }
 
 /// Takes what a walk shows.
@@ -126,6 +129,8 @@ struct RecordWalk<'a> {
     /// None while names are asked for, and once it is over.
     names: Option<KeyWalk>,
     waiting: VecDeque<Inquiry>,
+    /// No more names are looked at.
+    has_enough: bool,
     /// Spilled values that nothing pointed to, each with its key's field and its nonce.
     suspects: Vec<(Field, u64, Vec<u8>)>,
     seen: Fingerprints,
@@ -160,6 +165,7 @@ pub(crate) fn walk(
             database,
             names: Some(KeyWalk::new(NAMES_AT_ONCE)),
             waiting: VecDeque::new(),
+            has_enough: false,
             suspects: Vec::new(),
             seen: Fingerprints::new(),
             mean_bytes: 0,
@@ -185,16 +191,21 @@ impl RecordWalk<'_> {
     fn answer_all(&mut self, leave: bool) -> anyhow::Result<bool> {
         loop {
             self.send()?;
-            if leave && self.waiting.len() < ASKS_AT_ONCE {
+            if leave && !self.has_enough && self.waiting.len() < ASKS_AT_ONCE {
                 return Ok(!(self.manner.stopped)());
             }
-            let Some((ask, raw)) = self.way.next()? else { return Ok(true) };
+            let Some((ask, raw)) = self.way.next()? else { return Ok(!self.has_enough) };
             match self.check(&ask, &raw) {
                 Ok(answer) => self.take(ask, answer)?,
                 Err(error) => self.ask_otherwise(ask, &raw, error)?,
             }
             if (self.manner.stopped)() {
                 return Ok(false);
+            }
+            if !self.has_enough && (self.manner.has_enough)() {
+                self.has_enough = true;
+                self.names = None;
+                self.waiting.retain(Inquiry::follows_another);
             }
         }
     }
@@ -405,6 +416,7 @@ mod tests {
             listpack_limits: (None, None),
             reads: &|_, _| true,
             stopped: &|| seen.get() > 100,
+            has_enough: &|| false,
         };
         let round = || Round::new(vec![Database { number: 0, keys: 5000 }]);
         let mut pace = Pace::new(None);

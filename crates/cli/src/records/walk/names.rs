@@ -21,6 +21,9 @@ const STRINGS_AT_ONCE: usize = 32;
 impl RecordWalk<'_> {
     pub(super) fn take_names(&mut self, mut walk: KeyWalk, reply: Reply<'_>) -> anyhow::Result<()> {
         let names: Vec<Vec<u8>> = walk.take(reply)?.map(<[u8]>::to_vec).collect();
+        if self.has_enough {
+            return Ok(());
+        }
         self.names = Some(walk).filter(|walk| !walk.is_over());
         self.take_page(names.iter().map(Vec::as_slice))
     }

@@ -83,6 +83,7 @@ pub(crate) fn walk_all(
             database,
             names: None,
             waiting: std::collections::VecDeque::new(),
+            has_enough: false,
             suspects: Vec::new(),
             seen: Fingerprints::new(),
             mean_bytes: 0,

@@ -189,5 +189,17 @@ fn what_can_not_be_planned_says_why() {
     load(&server, documents());
     assert!(refused(&["plan", &url, "--keys", "user:{id:int}"]).contains("no keys of"));
     assert!(refused(&["plan", &url, "--keys", "user:{id:float}"]).contains("--keys user:{id:float}"));
-    assert!(refused(&["plan", &url, "--no-values", "--prove"]).contains("nothing to prove"));
+}
+
+#[test]
+fn where_nothing_would_be_placed_the_plan_says_that_nothing_was_proved() {
+    let Some(binary) = servers().into_iter().next() else { return };
+    let server = binary.start(&[]).unwrap();
+    load(&server, documents());
+    let dir = TempDir::new().unwrap();
+    let (report, text) = planned(&server, &out(&dir).0, &["--no-values", "--prove"]);
+    assert_eq!(family(&report, "doc:{id:int}")["advice"], "leave");
+    let said = |note: &Value| note.as_str().is_some_and(|note| note.contains("nothing was proved"));
+    assert!(report["notes"].as_array().unwrap().iter().any(said), "{report:#}");
+    assert!(report["proof"].is_null() && !text.contains("namespace]]"), "{text}");
 }
