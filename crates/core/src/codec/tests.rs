@@ -97,6 +97,26 @@ fn no_value_takes_more_than_without_a_codec() {
     }
 }
 
+/// At high levels zstd makes several blocks of such a value.
+#[test]
+fn a_value_of_several_kinds_is_compressed_at_any_level() {
+    let text: Vec<u8> = (0..1500).flat_map(|at| format!("{{\"at\":{at},\"is\":\"open\"}}").into_bytes()).collect();
+    let digits: Vec<u8> =
+        (0..20_000_u64).map(|at| b'0' + (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8 % 10).collect();
+    let value = [&text[..], &digits, &text[..8000]].concat();
+    assert!(value.len() <= zstd::MAX_LEN, "{}", value.len());
+    for level in [3, 12, 13, 19] {
+        let file = format!(
+            "[[namespace]]\nkeys = 'user:{{id:int}}'\nbucket = {{ span = 64 }}\ncodec = {{ name = 'zstd', level = {level} }}\n"
+        );
+        let mut layout = Layout::parse_file(&file).unwrap();
+        let rule = layout.namespaces()[0].codec.clone();
+        layout = layout.written_by(NamespaceIndex(0), &rule, None).unwrap();
+        let len = round_trip(&layout.namespaces()[0], b"user:1", &value, None);
+        assert!(len < value.len() / 2, "level {level}: {len} of {}", value.len());
+    }
+}
+
 #[test]
 fn integers_stay_integers() {
     let namespace = trained("zstd", "bucket = { span = 64 }");

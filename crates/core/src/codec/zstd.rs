@@ -122,6 +122,9 @@ fn train(samples: &[&[u8]], size: usize, flags: u8) -> Option<Vec<u8>> {
 /// less for 250 bytes, but for 60 they take as long and make 3 to 20 % more of them.
 const QUICK_LEVEL: i32 = 3;
 
+/// From this level on zstd may split a value of several kinds into several blocks, where a payload is one.
+const SPLITTING_LEVEL: i32 = 13;
+
 struct ZstdCodec {
     level: i32,
     dictionary: Option<Dictionary>,
@@ -177,6 +180,11 @@ impl ZstdCodec {
     }
 
     fn compress(&self, level: i32, value: &[u8], out: &mut Vec<u8>) -> bool {
+        let is_one = self.compress_at(level, value, out);
+        is_one || level >= SPLITTING_LEVEL && self.compress_at(QUICK_LEVEL, value, out)
+    }
+
+    fn compress_at(&self, level: i32, value: &[u8], out: &mut Vec<u8>) -> bool {
         with_contexts(|Contexts { compress, scratch, .. }| {
             scratch.clear();
             scratch.reserve(zstd_safe::compress_bound(value.len()));
