@@ -97,21 +97,27 @@ fn no_value_takes_more_than_without_a_codec() {
     }
 }
 
-/// At high levels zstd makes several blocks of such a value.
+/// By a large dictionary and at a high level zstd makes several blocks of such a value.
 #[test]
 fn a_value_of_several_kinds_is_compressed_at_any_level() {
-    let text: Vec<u8> = (0..1500).flat_map(|at| format!("{{\"at\":{at},\"is\":\"open\"}}").into_bytes()).collect();
-    let digits: Vec<u8> =
-        (0..20_000_u64).map(|at| b'0' + (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8 % 10).collect();
-    let value = [&text[..], &digits, &text[..8000]].concat();
-    assert!(value.len() <= zstd::MAX_LEN, "{}", value.len());
+    let texts = |count: u32| (0..count).map(|at| format!("{{\"at\":{at},\"by\":\"user-{}\"}}", at * 7919 % 5000));
+    let mut state = 12_345_u64;
+    let mut drawn = |letters: &[u8]| -> Vec<u8> {
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            letters[usize::from(state.to_be_bytes()[0]) % letters.len()]
+        };
+        (0..20_000).map(|_| next()).collect()
+    };
+    let text: String = texts(700).collect();
+    let value = [text.as_bytes(), &drawn(b"0123456789"), &drawn(b"ACGT")].concat();
+    let dictionary: Vec<u8> = [0].into_iter().chain(texts(8000).flat_map(String::into_bytes)).collect();
     for level in [3, 12, 13, 19] {
-        let file = format!(
-            "[[namespace]]\nkeys = 'user:{{id:int}}'\nbucket = {{ span = 64 }}\ncodec = {{ name = 'zstd', level = {level} }}\n"
-        );
+        let codec = format!("codec = {{ name = 'zstd', level = {level} }}");
+        let file = format!("[[namespace]]\nkeys = 'user:{{id:int}}'\nbucket = {{ span = 64 }}\n{codec}\n");
         let mut layout = Layout::parse_file(&file).unwrap();
         let rule = layout.namespaces()[0].codec.clone();
-        layout = layout.written_by(NamespaceIndex(0), &rule, None).unwrap();
+        layout = layout.written_by(NamespaceIndex(0), &rule, Some(&dictionary)).unwrap();
         let len = round_trip(&layout.namespaces()[0], b"user:1", &value, None);
         assert!(len < value.len() / 2, "level {level}: {len} of {}", value.len());
     }

@@ -603,9 +603,11 @@ impl Mover {
         {
             return self.plan_steps(key, kind, env);
         }
+        // What lies in a bucket as a whole goes as one, however many members it has.
+        let may_go_in_steps = !self.is_whole && (old.bucket().is_none() || old.parts().is_some());
         if let Ok(Held::Collection(held)) = &held
             && held.collection.len() as u64 > MOVED_AT_ONCE
-            && !self.is_whole
+            && may_go_in_steps
             && !store::is_packed(env, key, held)
         {
             return self.plan_steps(key, held.collection.kind(), env);

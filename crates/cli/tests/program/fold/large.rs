@@ -418,6 +418,41 @@ fn each_part_is_read_once_on_the_way_out_of_them() {
     });
 }
 
+/// There and back, and to buckets that have no room for them; also a hash in one value for its field that expires, which a server
+/// without such can't take.
+#[test]
+fn what_lies_packed_is_moved_as_a_whole_whatever_its_members() {
+    const ROOMY: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 32 }\nvalue_limit = 2000\n\
+         [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { count = 8 }\n";
+    const TIGHT: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 16 }\nvalue_limit = 100\n\
+         [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { count = 4 }\n";
+    on_every_server(&["--hash-max-listpack-value", "2000"], |stage| {
+        let name = stage.server.name();
+        let mut direct = stage.connect();
+        let members: Vec<String> = (0..700).map(|number| (number + 5).to_string()).collect();
+        said(&mut direct, &format!("SADD tags:1 {}", members.join(" ")));
+        let are_in_parts = |direct: &mut Wire| said(direct, "KEYS ~*|*i*") != "*0\\r\\n";
+        stage.fold(ROOMY, &[]).assert_code(0);
+        assert!(!are_in_parts(&mut direct), "{name}");
+        stage.fold(TIGHT, &[]).assert_code(0);
+        assert!(are_in_parts(&mut direct), "{name}");
+        stage.fold(ROOMY, &[]).assert_code(0);
+        assert!(!are_in_parts(&mut direct), "{name}");
+        let proxy = Subject::beside(&stage.server).unwrap();
+        let mut wire = Wire::connect(proxy.address()).unwrap();
+        let fields: Vec<String> = (0..600).map(|number| format!("f{number} v{number}")).collect();
+        said(&mut wire, &format!("HSET sess:1 {}", fields.join(" ")));
+        assert_eq!(said(&mut wire, "HEXPIRE sess:1 10000 FIELDS 1 f1"), "*1\\r\\n:1\\r\\n", "{name}");
+        stage.fold(TIGHT, &[]).assert_code(0);
+        assert_eq!(said(&mut wire, "HTTL sess:1 FIELDS 1 f2"), "*1\\r\\n:-1\\r\\n", "{name}");
+        let field_expires = !said(&mut direct, "HTTL none FIELDS 1 f1").starts_with("-ERR");
+        stage.unfold(&[]).assert_code(if field_expires { 0 } else { 3 });
+        assert_eq!(said(&mut direct, "SCARD tags:1"), ":700\\r\\n", "{name}");
+        assert_eq!(said(&mut wire, "HLEN sess:1"), ":600\\r\\n", "{name}");
+        assert_eq!(said(&mut direct, "EXISTS sess:1"), if field_expires { ":1\\r\\n" } else { ":0\\r\\n" }, "{name}");
+    });
+}
+
 /// A header that says more or fewer members than there are, as no keyfold leaves it.
 #[test]
 fn what_is_damaged_stays_and_is_named() {
