@@ -26,6 +26,8 @@ const MEASURE_EVERY: u64 = 1 << 16;
 const CONFIDENCE_95: f64 = 1.96;
 /// A family is of strings, or of sets, if nearly all of its keys are.
 pub(crate) const NEARLY_ALL: f64 = 0.98;
+/// A family of sets or hashes is one of which so many are known, members and all; others count as if each were spilled.
+const KNOWN: f64 = 0.5;
 /// An element of which nothing is known but that it is there.
 const UNKNOWN_ELEMENT: ValueShape = ValueShape::Bytes(16);
 
@@ -425,8 +427,8 @@ fn collection_of(summary: &Summary) -> Option<CollectionKind> {
     let kind = summary.kind().collection()?;
     let of_kind = |(stored, _): &(Kind, Encoding)| stored.collection() == Some(kind);
     let keys: u64 = summary.stored.iter().filter(|(stored, _)| of_kind(stored)).map(|(_, keys)| keys).sum();
-    let least = summary.keys as f64 * NEARLY_ALL;
-    (keys as f64 >= least && summary.foldable as f64 >= least).then_some(kind)
+    let share = |keys: u64| keys as f64 / summary.keys.max(1) as f64;
+    (share(keys) >= NEARLY_ALL && share(summary.foldable) >= KNOWN).then_some(kind)
 }
 
 /// What a key takes, without its share of the tables of keys. Strings are predicted to the byte. Of others,

@@ -6,7 +6,7 @@
 //! It may be broken off anywhere: what has been moved stays moved, every key is found where it lies, and the next
 //! run goes on.
 
-use keyfold_core::layout::{Layout, Move};
+use keyfold_core::layout::{Layout, Move, NamespaceIndex};
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::layout::activate::activate;
 use keyfold_server::layout::dictionaries;
@@ -58,26 +58,29 @@ pub(crate) fn carry_out(
     let settled = planned.moving.is_empty();
     let mut done = Done { driven, layout: moving.clone(), settled, stragglers: 0, used_bytes: 0, rss_bytes: 0 };
     connect_anew(nodes)?;
-    if done.driven.is_proof() && !planned.moving.is_empty() {
-        if moving.moving().any(|namespace| namespace.collection().is_some()) {
+    // What stays of one namespace keeps no other between its places.
+    let through: Vec<_> = planned.moving.iter().copied().filter(|index| done.driven.is_proof_of(*index)).collect();
+    if !through.is_empty() {
+        let is_collection = |index: &NamespaceIndex| moving.namespace(*index).collection().is_some();
+        if through.iter().any(is_collection) {
             for server in nodes.servers() {
-                leftovers::retire_parts(server, &moving)?;
+                leftovers::retire_parts(server, &moving, &through)?;
             }
         }
-        let settled = moving.settled(&planned.moving);
+        let settled = moving.settled(&through);
         let moving = Stored { text: moving.to_stored(), layout: moving };
         let settled = activate(nodes.home(), Some(&moving), &settled)?;
         unneeded::forget_slots(nodes.home(), &settled)?;
         // Whoever wrote past keyfold in this moment wrote where nobody looks any more.
         let late = while_giving_way(|| survey::survey(nodes, &moving.layout, &mut pace.looking(), interrupt))?;
-        done.stragglers = late.found();
+        done.stragglers = late.found_in(&through);
         if done.stragglers == 0 {
             for at in 0..nodes.servers().len() {
                 ensure_in_force(nodes, &settled)?;
-                leftovers::remove(&mut nodes.servers()[at], &moving.layout)?;
+                leftovers::remove(&mut nodes.servers()[at], &moving.layout, &through)?;
             }
         }
-        (done.layout, done.settled) = (settled, true);
+        (done.layout, done.settled) = (settled, through.len() == planned.moving.len());
     }
     done.used_bytes = used_memory(nodes)?;
     for server in nodes.servers() {

@@ -66,6 +66,11 @@ impl Driven {
     pub(crate) fn is_proof(&self) -> bool {
         self.left.left_count == 0 && self.unproven.is_none()
     }
+
+    /// Whether nothing of this namespace is left, and nothing comes back.
+    pub(crate) fn is_proof_of(&self, namespace: NamespaceIndex) -> bool {
+        !self.left.left_in.contains(&namespace) && self.unproven.is_none()
+    }
 }
 
 /// Moves all keys of the namespaces that move under `layout`, which is in force.
@@ -213,7 +218,7 @@ impl Driver<'_> {
             }
         }
         let found = self.take(walked);
-        if found == 0 && self.done.left.left_count > 0 {
+        if found == 0 && !self.settles_any() {
             return Ok(Passed::Done);
         }
         if found > 0 {
@@ -221,6 +226,13 @@ impl Driver<'_> {
             return Ok(doubt.map_or(Passed::Found(found), Passed::Doubtful));
         }
         Ok(pass.end()?.map_or(Passed::Done, Passed::Doubtful))
+    }
+
+    /// Whether something hangs on what the last walk proves.
+    fn settles_any(&self) -> bool {
+        let left = &self.done.left;
+        left.left_count == 0
+            || self.layout.iter().any(|(index, namespace)| namespace.is_moving() && !left.left_in.contains(&index))
     }
 
     /// One walk over all databases of a server.
@@ -239,6 +251,7 @@ impl Driver<'_> {
             walked.led_elsewhere += moved.led_elsewhere;
             walked.left.extend(moved.left.iter().cloned());
             walked.left_count += moved.left_count;
+            walked.left_in.extend(&moved.left_in);
             walked.without_key += moved.without_key;
             self.done.expired += moved.expired;
             result?;

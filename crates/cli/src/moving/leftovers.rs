@@ -6,16 +6,17 @@
 
 use anyhow::anyhow;
 use keyfold_core::drive::Context;
-use keyfold_core::layout::{Layout, NAMES_PATTERN, Physical};
+use keyfold_core::layout::{Layout, NAMES_PATTERN, NamespaceIndex, Physical};
 use keyfold_core::sweep::Sweep;
 use keyfold_core::walk::KeyWalk;
 use keyfold_server::{Commands, Server, ServerTime, keyspace};
 
-/// Has parts go in some seconds that lie beside the old places of what moves under `moving`, and are nobody's any more: so
+/// Has parts go in some seconds that lie beside the old places of `through`, which move under `moving`, and are nobody's any more: so
 /// says the server as it has them go, as by now somebody may have turned the move round, and make parts there.
-pub(crate) fn retire_parts(server: &mut Server, moving: &Layout) -> anyhow::Result<()> {
-    let is_part =
-        |name: &[u8]| matches!(moving.read_physical(name), Physical::Part { .. }) && is_left_over(moving, name);
+pub(crate) fn retire_parts(server: &mut Server, moving: &Layout, through: &[NamespaceIndex]) -> anyhow::Result<()> {
+    let is_part = |name: &[u8]| {
+        matches!(moving.read_physical(name), Physical::Part { .. }) && is_left_over(moving, through, name)
+    };
     let (context, time) = (Context::new(moving, server.version().info()), ServerTime::ask(server)?);
     each_page(server, |server, names| {
         let mut sweep = Sweep::of_part_names(names.iter().map(Vec::as_slice).filter(|name| is_part(name)));
@@ -37,12 +38,12 @@ pub(crate) fn retire_parts(server: &mut Server, moving: &Layout) -> anyhow::Resu
     })
 }
 
-/// Removes spilled values and parts beside the old places of what moved under `moving`, which is in force no more, and whose
+/// Removes spilled values and parts beside the old places of `through`, which moved under `moving` and do so no more, and whose
 /// old places are empty.
-pub(crate) fn remove(server: &mut Server, moving: &Layout) -> anyhow::Result<()> {
+pub(crate) fn remove(server: &mut Server, moving: &Layout, through: &[NamespaceIndex]) -> anyhow::Result<()> {
     each_page(server, |server, names| {
         let mut removals = Commands::default();
-        let left_over = names.iter().filter(|name| is_left_over(moving, name));
+        let left_over = names.iter().filter(|name| is_left_over(moving, through, name));
         left_over.for_each(|name| removals.push(&[b"UNLINK", name]));
         server.ask_all(&removals).map(drop)
     })
@@ -56,9 +57,11 @@ fn each_page(
     keyspace::each_page(server, &walk, &mut |server, _, names| on_page(server, names))
 }
 
-fn is_left_over(moving: &Layout, name: &[u8]) -> bool {
+fn is_left_over(moving: &Layout, through: &[NamespaceIndex], name: &[u8]) -> bool {
     match moving.read_physical(name) {
-        Physical::Spill { namespace, .. } | Physical::Part { namespace, .. } => moving.is_former_place(namespace, name),
+        Physical::Spill { namespace, .. } | Physical::Part { namespace, .. } => {
+            through.contains(&namespace) && moving.is_former_place(namespace, name)
+        }
         _ => false,
     }
 }

@@ -79,9 +79,9 @@ impl Survey {
         self.servers.iter().map(|server| server.rss_bytes).sum()
     }
 
-    /// All that lies in old places, whether it could be moved or not.
-    pub(crate) fn found(&self) -> u64 {
-        self.families.values().map(Family::found).sum()
+    /// All that lies in old places of these, whether it could be moved or not.
+    pub(crate) fn found_in(&self, namespaces: &[NamespaceIndex]) -> u64 {
+        namespaces.iter().filter_map(|index| self.families.get(&index.0)).map(Family::found).sum()
     }
 
     /// Keys to be moved.

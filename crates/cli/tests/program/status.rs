@@ -126,6 +126,29 @@ fn a_few_large_sets_count_for_what_they_are_among_many_small_ones() {
     assert!((said / saved - 1.0).abs() < 0.5, "{said} said, {saved} saved: {now:#}");
 }
 
+/// One database after the other would have the first speak for all.
+#[test]
+fn each_database_counts_for_the_keys_that_it_has() {
+    const TAGS: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 64 }\n";
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut wire = stage.connect();
+    let empty = used_memory(&stage);
+    for (database, members) in [(b"0", 3), (b"1", 400)] {
+        ok(&mut wire, &[b"SELECT", database]);
+        for id in 0..3000_u32 {
+            let members: Vec<String> = (0..members).map(|number| format!("member{number}")).collect();
+            let words: Vec<&[u8]> = members.iter().map(|member| member.as_bytes()).collect();
+            wire.call(&[&[b"SADD", format!("tags:{id}").as_bytes()], &words[..]].concat()).unwrap();
+        }
+    }
+    let plain = used_memory(&stage) - empty;
+    stage.fold(TAGS, &[]).assert_code(0);
+    let saved = plain + empty - used_memory(&stage);
+    let now = status(&stage);
+    let said = now["saved_bytes"].as_f64().unwrap();
+    assert!((said / saved - 1.0).abs() < 0.15, "{said} said, {saved} saved: {now:#}");
+}
+
 #[test]
 fn a_cluster_is_added_up() {
     let cluster = Cluster::start(&found().pop().unwrap(), 3, 0, &cluster::Options::default()).unwrap();

@@ -158,7 +158,11 @@ impl Layout {
     pub fn settled(&self, which: &[NamespaceIndex]) -> Self {
         let is_left_out = |index: NamespaceIndex, namespace: &Namespace| {
             let is_unfolded = which.contains(&index) && namespace.placement.is_plain();
-            is_unfolded && !self.namespaces.iter().any(|wider| is_within(&namespace.keys, &wider.keys))
+            let keeps_from = |(index, wider): (NamespaceIndex, &Namespace)| {
+                let has_places = !wider.placement.is_plain() || wider.is_moving() && !which.contains(&index);
+                has_places && is_within(&namespace.keys, &wider.keys)
+            };
+            is_unfolded && !self.iter().any(keeps_from)
         };
         let kept = self.iter().filter(|(index, namespace)| !is_left_out(*index, namespace));
         let namespaces = kept.map(|(index, namespace)| {

@@ -574,6 +574,22 @@ fn keys_of_a_namespace_that_is_being_unfolded_are_not_taken_from_it() {
     assert!(plain.plan_fold(&file(only)).is_ok());
 }
 
+/// A plain namespace is there for the sake of a wider one that has places of its own, and goes with it.
+#[test]
+fn of_namespaces_that_are_unfolded_together_none_stays_for_another() {
+    let narrow = "[[namespace]]\nkeys = \"profile:{id:int}\"\nbucket = { span = 8 }\n";
+    let wide = "[[namespace]]\nkeys = \"{name}:{id:int}\"\nbucket = { count = 8 }\n";
+    let folded = Layout::merge(None, &file(&format!("{narrow}{wide}"))).unwrap().layout;
+    let both = [NamespaceIndex(0), NamespaceIndex(1)];
+    let unfolding = folded.plan_unfold(&both).unwrap().layout;
+    assert!(unfolding.settled(&both).is_empty());
+    // As long as the wider one is still on its way, the other keeps its keys from it.
+    assert_eq!(unfolding.settled(&both[..1]).namespaces().len(), 2);
+    assert_eq!(unfolding.settled(&both[1..]).namespaces().len(), 1);
+    let narrow_alone = folded.plan_unfold(&both[..1]).unwrap();
+    assert_eq!(narrow_alone.layout.settled(&narrow_alone.moving).namespaces().len(), 2);
+}
+
 /// Whoever goes by the one before has to learn of it.
 #[test]
 fn a_fold_that_changes_only_how_a_cache_is_kept_is_a_layout_of_its_own() {

@@ -87,6 +87,8 @@ pub struct Moved {
     pub left: Vec<(Vec<u8>, Left)>,
     /// How many stay.
     pub left_count: u64,
+    /// The namespaces that these are of.
+    pub left_in: BTreeSet<NamespaceIndex>,
     /// How many of these are fields of handmade hashes that no key has.
     pub without_key: u64,
     /// Members of sets and hashes that were moved in steps, as far as they went.
@@ -367,7 +369,7 @@ impl Mover {
                 buckets.into_iter().zip(replies).try_for_each(|(bucket, raw)| self.take_fields(bucket, raw, env))
             }
             Sent::Keys(load) => self.take_keys(load, replies, env),
-            Sent::Large => replies.iter().try_for_each(|raw| self.take_large(raw)),
+            Sent::Large => replies.iter().try_for_each(|raw| self.take_large(raw, env)),
             Sent::Owner => replies.iter().try_for_each(|raw| self.take_owner(raw, env)),
             Sent::Direct(mut calls) => {
                 let ([answer], Some(call)) = (replies, calls.pop_front()) else { return Err(UNEXPECTED.to_owned()) };
@@ -419,7 +421,7 @@ impl Mover {
         self.large.take_owner(raw, env)
     }
 
-    fn take_large(&mut self, raw: &[u8]) -> Result<(), String> {
+    fn take_large(&mut self, raw: &[u8], env: &Env<'_>) -> Result<(), String> {
         if self.is_led_elsewhere(raw) {
             self.large.leave();
             self.moved.led_elsewhere += 1;
@@ -435,7 +437,7 @@ impl Mover {
             Step::Whole(key) => self.whole.push(key),
             Step::Stays(key, why) => {
                 self.moved.found += 1;
-                self.leave(&key, why);
+                self.leave(&key, why, env);
             }
         }
         self.moved.members = self.large.members;
@@ -505,7 +507,7 @@ impl Mover {
         }
         let handmade = env.layout.packing_in(bucket.name()).is_some();
         if handmade && raw.starts_with(b"-WRONGTYPE") {
-            self.leave(bucket.name(), Left::NotAHash);
+            self.leave_in(bucket.namespace(), bucket.name(), Left::NotAHash);
             return Ok(());
         }
         for (field, _) in bucket.take(parse(raw)?).map_err(|error| error.to_string())? {
@@ -516,11 +518,12 @@ impl Mover {
                 },
                 None if handmade => {
                     self.moved.without_key += 1;
-                    self.leave(bucket.name(), Left::NoKey { field: field.to_vec() });
+                    self.leave_in(bucket.namespace(), bucket.name(), Left::NoKey { field: field.to_vec() });
                 }
                 None => {
                     let field = field.escape_ascii();
-                    self.leave(bucket.name(), Left::Damaged(format!("its field '{field}' is the place of no key")));
+                    let why = Left::Damaged(format!("its field '{field}' is the place of no key"));
+                    self.leave_in(bucket.namespace(), bucket.name(), why);
                 }
             }
         }
@@ -569,7 +572,7 @@ impl Mover {
         let held = match key.held() {
             Ok(held) => held,
             Err(why) => {
-                self.leave(&key.logical, Left::Damaged(why));
+                self.leave(&key.logical, Left::Damaged(why), env);
                 return Ok(());
             }
         };
@@ -616,18 +619,18 @@ impl Mover {
         if let Ok(held) = &held
             && let Some(kind) = another_type(key, held)
         {
-            self.leave(&key.logical, Left::OtherType(kind.to_owned()));
+            self.leave(&key.logical, Left::OtherType(kind.to_owned()), env);
             return Ok(());
         }
         // The same in both: a server refused the second half of a step, and says so each time; the first stays.
         if new.is_stored() && !key.holds_the_same_everywhere() {
-            self.leave(&key.logical, Left::InBoth);
+            self.leave(&key.logical, Left::InBoth, env);
             return Ok(());
         }
         let mut expired_at_ms = key.member_expiries().filter(|at| *at < env.now_ms).max();
         let held = match held {
             Ok(Held::Other(kind)) => {
-                self.leave(&key.logical, Left::OtherType(String::from_utf8_lossy(&kind).into_owned()));
+                self.leave(&key.logical, Left::OtherType(String::from_utf8_lossy(&kind).into_owned()), env);
                 return Ok(());
             }
             Ok(
@@ -639,14 +642,14 @@ impl Mover {
             }
             Ok(held) => held,
             Err(why) => {
-                self.leave(&key.logical, Left::Damaged(why));
+                self.leave(&key.logical, Left::Damaged(why), env);
                 return Ok(());
             }
         };
         match self.push(key, &held, expired_at_ms, env) {
             // A hash whose fields expire stays where it is before a server that hasn't such.
             Err(why) if matches!(held, Held::Collection(_)) => {
-                self.leave(&key.logical, Left::Damaged(why));
+                self.leave(&key.logical, Left::Damaged(why), env);
                 Ok(())
             }
             pushed => pushed,
@@ -664,10 +667,10 @@ impl Mover {
         }
         if key.collection() != Some(kind) {
             self.moved.found += 1;
-            self.leave(&key.logical, Left::OtherType(kind.name().to_owned()));
+            self.leave(&key.logical, Left::OtherType(kind.name().to_owned()), env);
         } else if new.is_stored() {
             self.moved.found += 1;
-            self.leave(&key.logical, Left::InBoth);
+            self.leave(&key.logical, Left::InBoth, env);
         } else {
             self.large.take(&key.logical, kind, old.parts(), env);
         }
@@ -708,7 +711,18 @@ impl Mover {
         Ok(())
     }
 
-    fn leave(&mut self, key: &[u8], why: Left) {
+    fn leave(&mut self, key: &[u8], why: Left, env: &Env<'_>) {
+        match env.layout.locate(key).namespace() {
+            Some(namespace) => self.leave_in(namespace, key, why),
+            // Nobody knows whose it is, so none is through.
+            None => env.layout.iter().for_each(|(namespace, _)| {
+                self.moved.left_in.insert(namespace);
+            }),
+        }
+    }
+
+    fn leave_in(&mut self, namespace: NamespaceIndex, key: &[u8], why: Left) {
+        self.moved.left_in.insert(namespace);
         self.moved.left_count += 1;
         if self.moved.left.len() < LISTED {
             self.moved.left.push((key.to_vec(), why));

@@ -97,7 +97,7 @@ families! {
     NAMESPACE_KEYS = Gauge None "keyfold_namespace_keys" ["namespace"] "Keys in buckets, expired ones left out, as the last whole walk of this keyfold's sweep found them; none before the first is over, or where another keyfold sweeps.";
     NAMESPACE_BUCKETS = Gauge None "keyfold_namespace_buckets" ["namespace"] "Buckets, as that walk found them.";
     NAMESPACE_STORED = Gauge Bytes "keyfold_namespace_stored" ["namespace"] "What those buckets take by the memory model, the server's allocator taken for jemalloc.";
-    SAVED = Gauge Bytes "keyfold_saved" ["namespace"] "What the same keys would take as plain ones by the memory model, less what is stored; spilled values are left out, and sizes are those of the allocator that official builds have.";
+    SAVED = Gauge Bytes "keyfold_saved" ["namespace"] "What the same keys would take as plain ones by the memory model, less what is stored; spilled values, and sets and hashes in parts, are left out (`keyfold status` weighs these too), and sizes are those of the allocator that official builds have.";
 
     EVICTED = Counter None "keyfold_evicted_keys" ["namespace", "reason"] "Keys that this keyfold removed as memory was short. Where a cache is kept only, as all of these. `reason`: `cold` (worth the least of what was looked at), `new` (so new that nothing was known of its use).";
     EVICTED_PLAIN = Counter None "keyfold_evicted_plain_keys" [] "Plain keys that it removed for that.";

@@ -66,13 +66,15 @@ pub struct Plan {
     pub families: Vec<(Family, Part)>,
     /// The layout that the server has already.
     pub stored: Option<Layout>,
+    /// Keys of types that are never folded, with how many there are, which a namespace keeps a wider one from having.
+    pub kept_others: Vec<(Template, u64)>,
 }
 
 impl Plan {
     /// Puts families together, beside what the server has.
     pub fn new(mut families: Vec<Family>, stored: Option<Layout>) -> Self {
         families.sort_by_key(|family| std::cmp::Reverse(saved_at_most(&family.choice)));
-        let mut plan = Self { families: Vec::new(), stored };
+        let mut plan = Self { families: Vec::new(), stored, kept_others: Vec::new() };
         for family in families {
             let part = plan.part(&family);
             plan.families.push((family, part));
@@ -155,6 +157,22 @@ impl Plan {
             self.families[index].1 = Part::KeptPlain;
             if self.check(None).is_err() {
                 self.families[index].1 = Part::Left;
+            }
+        }
+    }
+
+    /// Gives `plain` namespaces to keys of types that are never folded, where a wider family is: a move would come by them,
+    /// and stay open for them.
+    pub fn keep_others(&mut self, others: impl IntoIterator<Item = (Template, u64)>) {
+        for (template, keys) in others {
+            let covers = |(family, part): &(Family, Part)| {
+                part.is_placed() && relation(&family.template, &template) == Relation::Around
+            };
+            if self.families.iter().any(covers) {
+                self.kept_others.push((template, keys));
+                if self.check(None).is_err() {
+                    self.kept_others.pop();
+                }
             }
         }
     }

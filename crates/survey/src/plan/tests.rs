@@ -1,6 +1,6 @@
 //! Plans are layouts that the core accepts, whatever the families are to each other.
 
-use keyfold_core::layout::Layout;
+use keyfold_core::layout::{Layout, Located};
 use keyfold_core::memory::{Limits, Model, Server, ValueShape};
 use keyfold_core::placement::Placement;
 use keyfold_core::template::Template;
@@ -72,6 +72,21 @@ fn a_wider_family_leaves_the_keys_of_others_alone() {
     assert_eq!(parts(&plan), [("{word}", &Part::Namespace), ("doc:{id:int}", &Part::KeptPlain)]);
     let layout = plan.layout().unwrap();
     assert_eq!(layout.namespaces()[1].placement, Placement::plain());
+}
+
+#[test]
+fn keys_of_other_types_stay_plain_beside_a_wider_family() {
+    let mut plan = Plan::new(vec![family("{name}:{id:int}", 30_000, |i| format!("w{}:{i}", i % 50), INT)], None);
+    assert_eq!(plan.families[0].1, Part::Namespace);
+    let template = |text: &str| Template::parse(text).unwrap();
+    plan.keep_others([(template("queue:{id:int}"), 300), (template("other:{id}"), 1), (template("{name}:{id:int}"), 2)]);
+    assert_eq!(plan.kept_others, [(template("queue:{id:int}"), 300)]);
+    let text = plan.to_toml(&Heading::default());
+    assert!(text.contains("# queue:{id:int}: 300 keys of a type that is never folded."), "{text}");
+    let layout = plan.layout().unwrap();
+    assert_eq!(layout, Layout::parse_file(&text).unwrap());
+    assert_eq!(layout.locate(b"queue:7"), Located::Plain);
+    assert!(layout.locate(b"jobs:7").namespace().is_some());
 }
 
 #[test]

@@ -30,10 +30,11 @@ pub(super) fn namespaces(plan: &Plan) -> String {
             Part::Namespace => namespace(&mut text, family),
             Part::Shared(templates) if is_first(family, templates) => namespace_of(&mut text, family, templates),
             Part::Shared(_) => {}
-            Part::KeptPlain => plain_namespace(&mut text, family),
+            Part::KeptPlain => plain_namespace(&mut text, &family.template),
             Part::Left | Part::GoesWith(_) | Part::Dropped(_) => {}
         }
     }
+    plan.kept_others.iter().for_each(|(template, _)| plain_namespace(&mut text, template));
     text
 }
 
@@ -67,8 +68,19 @@ pub(super) fn file(plan: &Plan, heading: &Heading) -> String {
         text.push('\n');
         describe(&mut text, family, part);
         if *part == Part::KeptPlain {
-            plain_namespace(&mut text, family);
+            plain_namespace(&mut text, &family.template);
         }
+    }
+    for (template, keys) in &plan.kept_others {
+        text.push('\n');
+        let keys = count(*keys, "key");
+        comment(
+            &mut text,
+            &format!(
+                "{template}: {keys} of a type that is never folded. Without this a wider template above would have them."
+            ),
+        );
+        plain_namespace(&mut text, template);
     }
     if minor > 0 {
         let (keys, templates) = (count(minor_keys, "key"), count(minor, "other template"));
@@ -108,8 +120,8 @@ fn limit(text: &mut String, name: &str, limit: u64, default: usize) {
     }
 }
 
-fn plain_namespace(text: &mut String, family: &Family) {
-    begin(text, slice::from_ref(&family.template));
+fn plain_namespace(text: &mut String, template: &Template) {
+    begin(text, slice::from_ref(template));
     let _ = writeln!(text, "placement = \"plain\"");
 }
 

@@ -138,7 +138,7 @@ pub(super) fn report(
     if left.left_count > 0 {
         writeln!(
             out,
-            "\n{}; the namespaces stay between their placements. Mend this and run the same command again:",
+            "\n{}; their namespaces stay between their placements. Mend this and run the same command again:",
             drive::describe_left(left)
         )?;
         for (key, why) in left.left.iter().take(config.flags.list) {

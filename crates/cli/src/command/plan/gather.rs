@@ -10,13 +10,13 @@ use keyfold_core::layout::Layout;
 use keyfold_core::memory::{Limits, Model};
 use keyfold_core::placement::name::{ADMINISTRATION_PREFIX, DATA_PREFIX};
 use keyfold_core::template::{Part, Parts, Template};
-use keyfold_report::number::{bytes, decimals};
+use keyfold_report::number::{bytes, decimals, size};
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::advice;
 use keyfold_survey::codec::Coding;
 use keyfold_survey::in_parts::InParts;
-use keyfold_survey::observation::{Content, Kind, Observation};
+use keyfold_survey::observation::{Content, Kind, Observation, READ_WHOLE_BYTES};
 use keyfold_survey::population::{Blocks, Population, SampledKey};
 use keyfold_survey::remedy::{REWRITTEN, Remedy};
 use keyfold_survey::sample::{Block, BlockSample, PlainAndPacked};
@@ -76,6 +76,8 @@ impl Gathered {
 /// What a walk over the server gave.
 pub(crate) struct Survey {
     pub(crate) families: Vec<Gathered>,
+    /// Keys of types that no layout places, with how many there are.
+    pub(crate) others: Vec<(Template, u64)>,
     /// What the server's layout has folded already.
     pub(crate) folded: Vec<Folded>,
     /// How many keys were seen, and how many there are, as the server counts them.
@@ -158,19 +160,24 @@ pub(crate) fn gather(
     }
     let known = origin.known();
     if known.databases > 1 {
-        notes.push("several databases hold keys; each has buckets of its own, so fills are less than said".to_owned());
+        notes.push(
+            "several databases hold keys; each has buckets of its own, so fills are less than said, and a name that several have counts \
+             once: where they hold other data under the same names, look at each by --database"
+                .to_owned(),
+        );
     }
     // Some keys come and go while one looks: where all were to be seen, those that were seen are all.
     let total = if ended && config.walk.sample.is_none() { seen } else { known.total.max(seen) };
     let min_saving = (!config.flags.keep_settings).then_some(config.flags.min_saving);
     let remedied = Remedied { limits: &known.facts.limits, min_saving };
-    let Harvest { families, folded, expiring } = gathering.finish(seen, total, remedied, &mut notes);
+    let Harvest { families, others, folded, expiring } = gathering.finish(seen, total, remedied, &mut notes);
     if families.is_empty() && !config.templates.is_empty() {
         let templates: Vec<_> = config.templates.iter().map(Template::source).collect();
         bail!("{place} holds no keys of {}", templates.join(", "));
     }
     let reads_values = ended && !denied.contains("GET");
-    let survey = Survey { families, folded, seen, total, expiring, notes, reads_values, nodes: known.nodes.clone() };
+    let survey =
+        Survey { families, others, folded, seen, total, expiring, notes, reads_values, nodes: known.nodes.clone() };
     Ok((survey, stored))
 }
 
@@ -197,6 +204,7 @@ impl Remedied<'_> {
 /// What the keys came to.
 struct Harvest {
     families: Vec<Gathered>,
+    others: Vec<(Template, u64)>,
     folded: Vec<Folded>,
     /// How many keys expire.
     expiring: u64,
@@ -241,16 +249,30 @@ impl Gathering {
             Self::Found(survey) => {
                 let survey::Findings { families, folded, hot_slots, expiring, .. } = survey.finish(total);
                 notes.extend(slot_tally::notes(&hot_slots));
-                let others: f64 = families.iter().map(|family| family.keys.value - placeable(family)).sum();
+                let of = |is_unread: bool| -> f64 {
+                    let such = families.iter().filter(|family| is_unread_collection(family) == is_unread);
+                    such.map(|family| family.keys.value - placeable(family)).sum()
+                };
+                let others = of(false);
                 if others >= 0.5 {
                     notes.push(format!(
                         "{} keys of other types than strings, sets and hashes stay as they are",
                         decimals(others, 0)
                     ));
                 }
+                let unread = of(true);
+                if unread >= 0.5 {
+                    notes.push(format!(
+                        "{} sets and hashes stay as they are: of their families at least a half takes more than {} each and was not read, or \
+                         there are keys of several types",
+                        decimals(unread, 0),
+                        size(READ_WHOLE_BYTES)
+                    ));
+                }
                 notes.extend(families.iter().filter_map(|family| unplaced(family, remedied)));
+                let others = families.iter().filter_map(other).collect();
                 let families = families.into_iter().filter_map(|family| found(family, remedied)).collect();
-                Harvest { families, folded, expiring }
+                Harvest { families, others, folded, expiring }
             }
             Self::Asked(families, asked) => {
                 let share = seen as f64 / total as f64;
@@ -259,7 +281,7 @@ impl Gathering {
                 let families = families.into_iter().filter_map(|family| family.finish(share, asked.by_slot));
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
                 let expiring = (asked.expiring as f64 / share).round() as u64;
-                Harvest { families: families.collect(), folded: Vec::new(), expiring }
+                Harvest { families: families.collect(), others: Vec::new(), folded: Vec::new(), expiring }
             }
         }
     }
@@ -275,6 +297,25 @@ fn placeable(family: &FamilyFindings) -> f64 {
     let stored = &family.summary.stored;
     let placed: u64 = stored.iter().filter(|((kind, _), _)| is_placed(*kind)).map(|(_, keys)| keys).sum();
     family.keys.value * placed as f64 / family.summary.keys.max(1) as f64
+}
+
+/// Whether they are sets or hashes of which too little is known, or beside others.
+fn is_unread_collection(family: &FamilyFindings) -> bool {
+    family.summary.kind().collection().is_some() && family.collection().is_none()
+}
+
+/// A family of which a layout could place nothing.
+fn other(family: &FamilyFindings) -> Option<(Template, u64)> {
+    let template = family.template.clone().filter(|template| !is_own(template))?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
+    let keys = family.keys.value.round() as u64;
+    (placeable(family) < 0.5).then_some((template, keys))
+}
+
+/// Whether keyfold itself has keys of such names.
+fn is_own(template: &Template) -> bool {
+    let prefix = template.literal_prefix();
+    prefix.first() == Some(&DATA_PREFIX) || prefix.starts_with(ADMINISTRATION_PREFIX)
 }
 
 /// What settings of the server save for a family that no layout places.
@@ -296,10 +337,8 @@ fn found(family: FamilyFindings, remedied: Remedied<'_>) -> Option<Gathered> {
     let (collection, remedy, hand_made) = (family.collection(), remedied.of(&family), family.hand_made());
     let FamilyFindings { template, sample, even, blocks, kept, within, slots_seen, .. } = family;
     let template = template.filter(|_| keys > 0 && !sample.is_empty())?;
-    let prefix = template.literal_prefix();
-    let own = prefix.first() == Some(&DATA_PREFIX) || prefix.starts_with(ADMINISTRATION_PREFIX);
     let codings = Vec::new();
-    (!own).then_some(Gathered {
+    (!is_own(&template)).then_some(Gathered {
         template,
         collection,
         keys,

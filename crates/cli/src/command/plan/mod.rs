@@ -4,7 +4,7 @@ mod gather;
 mod print;
 mod prove;
 
-use std::fs;
+use std::{fs, mem};
 
 use anyhow::{Context, anyhow, bail};
 use keyfold_report::number::{bytes, count, plural};
@@ -46,6 +46,7 @@ pub(crate) fn run(config: &PlanConfig, out: &mut Paper) -> anyhow::Result<()> {
     let populations: Vec<_> = survey.families.iter().map(Gathered::population).collect();
     plan.share(&populations, &aims);
     drop(populations);
+    plan.keep_others(mem::take(&mut survey.others));
     survey.notes.splice(0..0, facts.guesses.iter().chain(&known.notes).cloned());
     if let Some(requests) = &config.trace {
         survey.notes.extend(trace::notes(&trace::forecast(requests, &interrupt)?));

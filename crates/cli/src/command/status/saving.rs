@@ -8,13 +8,14 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 
 use keyfold_core::collection::Collection;
-use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_core::layout::{Layout, NamespaceIndex, Physical};
 use keyfold_core::memory::{Model, ValueShape};
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_server::keyspace::Databases;
 use keyfold_server::pace::Pace;
 use keyfold_server::{Nodes, memory};
 use keyfold_survey::in_parts::smaller_like;
+use keyfold_survey::observation::{self, Observation};
 use keyfold_survey::survey::{Folded, Survey};
 
 use crate::records::in_parts::InParts;
@@ -25,8 +26,10 @@ use crate::scan::{self, KeyScan};
 
 /// Keys of the server that are looked at.
 const SAMPLE: u64 = 20_000;
-/// Logical keys whose values are read, of each namespace.
+/// Logical keys whose values are read, of each namespace, in all databases together.
 const RECORDS: u64 = 10_000;
+/// The same of one database, at the least.
+const FEWEST: u64 = 1000;
 /// A set or hash of which members are drawn counts for so many of them.
 const DRAWN: u64 = 50;
 /// Keys of the server among which they are looked for.
@@ -57,12 +60,15 @@ pub(crate) struct Namespace {
 /// What sampled records would take as plain keys, the tables of keys aside.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plain {
-    records: u64,
+    records: f64,
     /// What was read, as many times as the value of a small key.
     read: u64,
     bytes: f64,
-    expiring: u64,
+    expiring: f64,
 }
+
+/// The folded keys of each namespace that were met, by database: what they hold may differ from one to the other.
+type Met = BTreeMap<u32, BTreeMap<NamespaceIndex, u64>>;
 
 impl Savings {
     /// Of what `layout` has folded.
@@ -81,11 +87,16 @@ impl Savings {
         let mut survey = Survey::new(model.clone()).over(Some(layout.clone()));
         let walk = KeyScan { max_ops, sample: NonZero::new(SAMPLE), sample_every: 0 };
         // A server shows some names twice while its table of keys shrinks, as it does once most keys lie in buckets.
-        let mut met = HashSet::new();
+        let (mut met, mut met_in) = (HashSet::new(), Met::new());
         let walked = walk.run(nodes.servers(), &databases, &mut |page| {
             let keys = page.keys.iter().filter(|one| !one.key.starts_with(ADMINISTRATION_PREFIX));
             let new = keys.filter(|one| met.insert((page.database, one.key.clone())));
-            new.for_each(|one| survey.observe(page.database, one));
+            new.for_each(|one| {
+                if let Some((namespace, keys)) = keys_at(layout, one) {
+                    *met_in.entry(page.database).or_default().entry(namespace).or_default() += keys;
+                }
+                survey.observe(page.database, one);
+            });
             ControlFlow::Continue(())
         });
         if let scan::End::Lost(error) = walked.end {
@@ -97,8 +108,7 @@ impl Savings {
         let index_of = |folded: &Folded| {
             layout.iter().find(|(_, namespace)| namespace.keys.to_string() == folded.name).map(|(index, _)| index)
         };
-        let wanted = findings.folded.iter().filter(|folded| folded.keys.value >= 0.5).filter_map(index_of).collect();
-        let plain = weigh(nodes, layout, &wanted, &model, max_ops)?;
+        let plain = weigh_each(nodes, layout, &met_in, &model, max_ops)?;
         let by_name = |folded: Folded| {
             (index_of(&folded).and_then(|index| plain.get(&index)).copied().unwrap_or_default(), folded)
         };
@@ -109,21 +119,20 @@ impl Savings {
     fn weighed(weighed: Vec<(Plain, Folded)>, model: &Model, (keys, expiring): (u64, u64), seen: u64) -> Self {
         let tables_now = model.table_bytes(keys, expiring) as f64;
         let (mut logical, mut logical_expiring) = (keys as f64, expiring as f64);
-        for (plain, folded) in weighed.iter().filter(|(plain, _)| plain.records > 0) {
-            let share = plain.expiring as f64 / plain.records.max(1) as f64;
+        for (plain, folded) in weighed.iter().filter(|(plain, _)| plain.is_known()) {
+            let share = plain.expiring / plain.records;
             logical += folded.keys.value - folded.physical();
             logical_expiring += folded.keys.value * share - folded.expiring();
         }
         let tables_plain = model.table_bytes(rounded(logical), rounded(logical_expiring)) as f64;
         let of_all = model.table_bytes(rounded(logical), 0) as f64;
         let of_expiring = (tables_plain - of_all) / logical_expiring.max(1.0);
-        let table_bytes_per_key = |plain: &Plain| {
-            of_all / logical.max(1.0) + of_expiring * plain.expiring as f64 / plain.records.max(1) as f64
-        };
+        let table_bytes_per_key =
+            |plain: &Plain| of_all / logical.max(1.0) + of_expiring * plain.expiring / plain.records;
         let (mut saved, mut unweighed) = (tables_plain - tables_now, Vec::new());
-        let is_weighed = weighed.is_empty() || weighed.iter().any(|(plain, _)| plain.records > 0);
+        let is_weighed = weighed.is_empty() || weighed.iter().any(|(plain, _)| plain.is_known());
         let namespaces = weighed.into_iter().map(|(plain, folded)| {
-            let content = (plain.records > 0).then(|| plain.bytes / plain.records as f64);
+            let content = plain.is_known().then(|| plain.bytes / plain.records);
             let content_now = folded.held.bytes as f64 * folded.physical() / folded.held.physical.max(1) as f64;
             match content {
                 Some(content) => saved += content * folded.keys.value - content_now,
@@ -142,17 +151,48 @@ fn rounded(keys: f64) -> u64 {
     keys.max(0.0).round() as u64
 }
 
-/// Reads some of what is folded, and says what it would take as plain keys, by namespace; `wanted` are those that have keys.
+/// How many folded keys lie in a key of the server, and of which namespace.
+fn keys_at(layout: &Layout, one: &Observation) -> Option<(NamespaceIndex, u64)> {
+    match (layout.read_physical(&one.key), one.content) {
+        (Physical::Bucket(namespace), observation::Content::Elements(keys)) => Some((namespace, keys)),
+        (Physical::Zipped { namespace, .. }, _) => Some((namespace, 1)),
+        _ => None,
+    }
+}
+
+/// Reads some of what is folded in each database, and says what it would take as plain keys, by namespace: as many records count for
+/// each database as keys were met there.
+fn weigh_each(
+    nodes: &mut Nodes,
+    layout: &Layout,
+    met: &Met,
+    model: &Model,
+    max_ops: Option<NonZero<u32>>,
+) -> anyhow::Result<BTreeMap<NamespaceIndex, Plain>> {
+    let mut all: BTreeMap<NamespaceIndex, Plain> = BTreeMap::new();
+    let most = (RECORDS / met.len().max(1) as u64).max(FEWEST);
+    for (database, keys) in met {
+        let wanted: BTreeSet<NamespaceIndex> = keys.keys().copied().collect();
+        for (namespace, plain) in weigh(nodes, layout, *database, (&wanted, most), model, max_ops)? {
+            let keys = keys.get(&namespace).copied().unwrap_or_default();
+            all.entry(namespace).or_default().count_for(&plain, keys as f64);
+        }
+    }
+    Ok(all)
+}
+
+/// The same of one database; `wanted` are the namespaces that have keys there, of each of which so much is read.
 fn weigh(
     nodes: &mut Nodes,
     layout: &Layout,
-    wanted: &BTreeSet<NamespaceIndex>,
+    database: u32,
+    (wanted, most): (&BTreeSet<NamespaceIndex>, u64),
     model: &Model,
     max_ops: Option<NonZero<u32>>,
 ) -> anyhow::Result<BTreeMap<NamespaceIndex, Plain>> {
     let plain: RefCell<BTreeMap<NamespaceIndex, Plain>> = RefCell::default();
     let names = Cell::new(0);
-    let is_known = |index: &NamespaceIndex| plain.borrow().get(index).is_some_and(|plain| plain.read >= RECORDS);
+    let is_known = |index: &NamespaceIndex| plain.borrow().get(index).is_some_and(|plain| plain.read >= most);
     let manner = Manner {
         layout,
         folded: true,
@@ -166,8 +206,8 @@ fn weigh(
         stopped: &|| false,
         has_enough: &|| names.get() >= NAMES || wanted.iter().all(is_known),
     };
-    let all = Databases { only: Vec::new() };
-    walk_all(nodes, &all, "sampled", &manner, &mut Pace::new(max_ops), &mut |sight| {
+    let only = Databases { only: vec![database] };
+    walk_all(nodes, &only, "sampled", &manner, &mut Pace::new(max_ops), &mut |sight| {
         match sight {
             Sight::Record(record, home) => {
                 if let Some(namespace) = namespace_of(home) {
@@ -217,7 +257,20 @@ impl Plain {
     fn count(&mut self, bytes: f64, has_expiry: bool, read: u64) {
         self.bytes += bytes;
         self.read += read;
-        self.records += 1;
-        self.expiring += u64::from(has_expiry);
+        self.records += 1.0;
+        self.expiring += f64::from(u8::from(has_expiry));
+    }
+
+    /// Adds records that stand for so many keys.
+    fn count_for(&mut self, of_some: &Self, keys: f64) {
+        if of_some.is_known() {
+            self.records += keys;
+            self.bytes += of_some.bytes / of_some.records * keys;
+            self.expiring += of_some.expiring / of_some.records * keys;
+        }
+    }
+
+    fn is_known(&self) -> bool {
+        self.records > 0.0
     }
 }

@@ -1,5 +1,6 @@
 //! What can't be folded stays where it is, and works.
 
+use keyfold_core::layout::Layout;
 use keyfold_testkit::{Subject, Wire};
 
 use super::stage::{LAYOUT, Stage, assert_same, fill, ok, on_every_server, said};
@@ -46,6 +47,50 @@ fn keys_of_other_types_stay_are_listed_and_work() {
         stage.fold(LAYOUT, &[]).assert_code(3).assert_says("2 keys stay");
         stage.unfold(&["--clean"]).assert_code(0);
         assert_same(&before, &stage.keyspace(), &what);
+    });
+}
+
+/// What stays of one namespace keeps no other between its places, and is reached with all that lies beside its bucket.
+#[test]
+fn only_the_namespace_of_what_stays_stays_open() {
+    const TWO: &str = "[[namespace]]\nkeys = 'profile:{id:int}'\nbucket = { span = 8 }\n\
+         [[namespace]]\nkeys = 'cart:{id:int}'\nbucket = { span = 8 }\n";
+    const OTHERWISE: &str = "[[namespace]]\nkeys = 'profile:{id:int}'\nbucket = { span = 16 }\n\
+         [[namespace]]\nkeys = 'cart:{id:int}'\nbucket = { span = 16 }\n";
+    on_every_server(&[], |stage| {
+        let what = stage.server.name();
+        let mut direct = stage.connect();
+        let long = "long".repeat(50);
+        for id in 0..200 {
+            ok(&mut direct, &[b"SET", format!("profile:{id}").as_bytes(), format!("{long}{id}").as_bytes()]);
+            ok(&mut direct, &[b"SET", format!("cart:{id}").as_bytes(), format!("{long}{id}").as_bytes()]);
+        }
+        let open = |stage: &Stage| {
+            let ran = stage.run(&["status", &stage.server.url()]);
+            ["profile", "cart"].map(|name| ran.stdout.contains(&format!("a move of {name}:{{id:int}} from")))
+        };
+        direct.call(&[b"RPUSH", b"profile:9000", b"a list"]).unwrap();
+        stage.fold(TWO, &[]).assert_code(3).assert_says("\"profile:9000\": it is a list");
+        assert_eq!(open(stage), [true, false], "{what}");
+        direct.call(&[b"DEL", b"profile:9000"]).unwrap();
+        stage.fold(TWO, &[]).assert_code(0);
+
+        // Both places of a key hold something now, the old one beside its bucket.
+        let place = |layout: &str| Layout::parse_file(layout).unwrap().locate(b"profile:9").place().unwrap();
+        let new = place(OTHERWISE);
+        direct.call(&[b"HSET", &new.physical, &new.field, b"past keyfold"]).unwrap();
+        stage.fold(OTHERWISE, &[]).assert_code(3).assert_says("\"profile:9\": it was written in its old place too");
+        assert_eq!(open(stage), [true, false], "{what}");
+        direct.call(&[b"HDEL", &new.physical, &new.field]).unwrap();
+        let proxy = Subject::beside(&stage.server).unwrap();
+        let mut wire = Wire::connect(proxy.address()).unwrap();
+        assert_eq!(said(&mut wire, "GET profile:9"), format!("$201\\r\\n{long}9\\r\\n"), "{what}");
+        assert_eq!(said(&mut wire, "GET cart:9"), format!("$201\\r\\n{long}9\\r\\n"), "{what}");
+        drop(proxy);
+        stage.fold(OTHERWISE, &[]).assert_code(0);
+        stage.verify();
+        stage.unfold(&["--clean"]).assert_code(0);
+        assert_eq!(said(&mut direct, "DBSIZE"), ":400\\r\\n", "{what}");
     });
 }
 
