@@ -79,7 +79,11 @@ fn keys_of_other_types_stay_plain_beside_a_wider_family() {
     let mut plan = Plan::new(vec![family("{name}:{id:int}", 30_000, |i| format!("w{}:{i}", i % 50), INT)], None);
     assert_eq!(plan.families[0].1, Part::Namespace);
     let template = |text: &str| Template::parse(text).unwrap();
-    plan.keep_others([(template("queue:{id:int}"), 300), (template("other:{id}"), 1), (template("{name}:{id:int}"), 2)]);
+    plan.keep_others([
+        (template("queue:{id:int}"), 300),
+        (template("other:{id}"), 1),
+        (template("{name}:{id:int}"), 2),
+    ]);
     assert_eq!(plan.kept_others, [(template("queue:{id:int}"), 300)]);
     let text = plan.to_toml(&Heading::default());
     assert!(text.contains("# queue:{id:int}: 300 keys of a type that is never folded."), "{text}");
