@@ -29,6 +29,15 @@ pub const MOVED_AT_ONCE: u64 = 512;
 /// The same of one that may be packed, whose bytes are known once they are read: a server answers nobody else while it reads so many.
 const READ_AT_ONCE: u64 = 4096;
 
+/// Members of a step: a server answers nobody else for some 16 µs each.
+const MEMBERS_A_STEP: u64 = 256;
+
+/// The same where others are waiting.
+const MEMBERS_A_SHORT_STEP: u64 = 64;
+
+const HAND_OVER: Script =
+    Script { source: include_str!("hand_over.lua"), sha: b"6b4ba3398653f07422abd210befb7b9839b529db" };
+
 /// Up to how many members a set or hash of this namespace is moved at once: it may be packed, with a byte a member, or less by a codec.
 pub fn moved_at_once(namespace: &Namespace) -> u64 {
     let most_packed = match namespace.codecs.written() {
@@ -38,15 +47,6 @@ pub fn moved_at_once(namespace: &Namespace) -> u64 {
     };
     most_packed.clamp(MOVED_AT_ONCE, READ_AT_ONCE)
 }
-
-/// Members of a step: a server answers nobody else for some 16 µs each.
-const MEMBERS_A_STEP: u64 = 256;
-
-/// The same where others are waiting.
-const MEMBERS_A_SHORT_STEP: u64 = 64;
-
-const HAND_OVER: Script =
-    Script { source: include_str!("hand_over.lua"), sha: b"6b4ba3398653f07422abd210befb7b9839b529db" };
 
 /// One of them on its way.
 #[derive(Clone, Debug)]
