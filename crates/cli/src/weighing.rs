@@ -7,7 +7,7 @@ use keyfold_server::interrupt::Interrupt;
 use keyfold_survey::codec::{self, Coding, Record};
 use keyfold_survey::population::{Population, SampledKey};
 
-use crate::scan::Values;
+use crate::scan::{Values, Wanted};
 
 /// How much is read, in bytes of values.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl<'i> Weighing<'i> {
         for even in families {
             let wanted = codec::wanted(even, self.family_bytes.min(left_bytes));
             left_bytes = left_bytes.saturating_sub(wanted.iter().map(|sampled| sampled.value.len()).sum());
-            keys.extend(wanted.iter().map(|sampled| sampled.key.as_ref()));
+            keys.extend(wanted.into_iter().map(Wanted::of));
         }
         if let Err(error) = values.expect(keys) {
             self.lost(&error);
@@ -76,9 +76,8 @@ impl<'i> Weighing<'i> {
         }
         let Some(values) = &mut self.values else { return Vec::new() };
         let wanted = codec::wanted(even, self.family_bytes.min(self.left_bytes));
-        let keys: Vec<(&[u8], u64)> =
-            wanted.iter().map(|sampled| (sampled.key.as_ref(), sampled.value.len())).collect();
-        self.left_bytes = self.left_bytes.saturating_sub(keys.iter().map(|(_, len)| len).sum());
+        let keys: Vec<Wanted<'_>> = wanted.into_iter().map(Wanted::of).collect();
+        self.left_bytes = self.left_bytes.saturating_sub(keys.iter().map(|wanted| wanted.len).sum());
         let read = match values.read(&keys, population.collection) {
             Ok(read) => read,
             Err(error) => {
@@ -86,10 +85,10 @@ impl<'i> Weighing<'i> {
                 return Vec::new();
             }
         };
-        let record = |(key, value): (&(&[u8], u64), Option<Vec<u8>>)| {
+        let record = |(wanted, value): (&Wanted<'_>, Option<Vec<u8>>)| {
             // What has grown since is as long as it was when bytes were bounded, or left out.
             let value = value.filter(|value| value.len() as u64 <= codec::LONGEST_BYTES)?;
-            Some(Record { key: key.0.into(), value: value.into() })
+            Some(Record { key: wanted.key.into(), value: value.into() })
         };
         let records: Vec<Record> = keys.iter().zip(read).filter_map(record).collect();
         codec::weigh(population.template, population.collection, &records, population.keys, &mut stopwatch)

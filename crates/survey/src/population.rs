@@ -9,6 +9,8 @@ use keyfold_core::template::Template;
 /// One key of a family, with what its cost depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampledKey {
+    /// The database that it is in.
+    pub database: u32,
     /// The logical key.
     pub key: Box<[u8]>,
     /// Its value; [`ValueShape::len`] is how many bytes it has. Of a set or hash that is its packed form.

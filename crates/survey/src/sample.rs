@@ -71,17 +71,30 @@ impl BlockSample {
 
     /// Keeps the key if its block is among the chosen ones. A key that comes twice is kept twice until
     /// [`Self::into_keys`].
-    pub fn offer(&mut self, block: Block, key: &[u8], value: ValueShape, has_expiry: bool) {
-        let sampled = || SampledKey { key: key.into(), value, has_expiry, plain_bytes: None, in_parts: None };
+    pub fn offer(&mut self, block: Block, (database, key): (u32, &[u8]), value: ValueShape, has_expiry: bool) {
+        let sampled = || SampledKey { database, key: key.into(), value, has_expiry, plain_bytes: None, in_parts: None };
         self.offer_any(block, key, sampled);
     }
 
     /// The same of a set or hash, which takes so many bytes as it is and so many packed.
-    pub fn offer_collection(&mut self, block: Block, key: &[u8], bytes: PlainAndPacked, has_expiry: bool) {
+    pub fn offer_collection(
+        &mut self,
+        block: Block,
+        (database, key): (u32, &[u8]),
+        bytes: PlainAndPacked,
+        has_expiry: bool,
+    ) {
         let plain = u32::try_from(bytes.plain).unwrap_or(u32::MAX).max(1);
         let value = ValueShape::Bytes(bytes.packed);
         let (plain_bytes, in_parts) = (NonZero::new(plain), bytes.in_parts.map(Box::new));
-        self.offer_any(block, key, || SampledKey { key: key.into(), value, has_expiry, plain_bytes, in_parts });
+        self.offer_any(block, key, || SampledKey {
+            database,
+            key: key.into(),
+            value,
+            has_expiry,
+            plain_bytes,
+            in_parts,
+        });
     }
 
     fn offer_any(&mut self, block: Block, key: &[u8], sampled: impl FnOnce() -> SampledKey) {
@@ -190,11 +203,11 @@ impl BlockSample {
         self.kept.iter().map(|kept| &kept.sampled)
     }
 
-    /// The keys, each once, in the order of their bytes.
+    /// The keys, each once in its database, in the order of their bytes.
     pub fn into_keys(self) -> Vec<SampledKey> {
         let mut keys: Vec<_> = self.kept.into_iter().map(|kept| kept.sampled).collect();
-        keys.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        keys.dedup_by(|a, b| a.key == b.key);
+        keys.sort_unstable_by(|a, b| (&a.key, a.database).cmp(&(&b.key, b.database)));
+        keys.dedup_by(|a, b| a.key == b.key && a.database == b.database);
         keys
     }
 }
@@ -215,7 +228,7 @@ mod tests {
 
     fn offer_ids(sample: &mut BlockSample, ids: impl Iterator<Item = u64>) {
         for id in ids {
-            sample.offer(Block::of_id(id), id.to_string().as_bytes(), ValueShape::Integer(1), false);
+            sample.offer(Block::of_id(id), (0, id.to_string().as_bytes()), ValueShape::Integer(1), false);
         }
     }
 
@@ -266,7 +279,7 @@ mod tests {
         let mut sample = BlockSample::new(100_000);
         let block = Block::of_id(7);
         for n in 0..50_000_u32 {
-            sample.offer(block, format!("7:{n}").as_bytes(), ValueShape::Bytes(3), false);
+            sample.offer(block, (0, format!("7:{n}").as_bytes()), ValueShape::Bytes(3), false);
         }
         assert!(sample.kept_within() < 0.1, "{}", sample.kept_within());
         let estimate = sample.len() as f64 / sample.kept_within();

@@ -173,7 +173,7 @@ impl Survey {
             return;
         }
         let split = Split::of(&observation.key);
-        self.families.tally(&split).add(&self.model, observation, &split, bytes);
+        self.families.tally(&split).add(&self.model, database, observation, &split, bytes);
         if self.seen.is_multiple_of(MEASURE_EVERY) {
             self.bound_samples();
         }

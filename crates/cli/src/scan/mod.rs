@@ -28,7 +28,7 @@ use keyfold_survey::observation::Observation;
 
 pub(crate) use denied::Denied;
 pub(crate) use keyfold_server::keyspace::{Database, Databases, Round, chosen, chosen_of_each, keys_of};
-pub(crate) use values::{ServerValues, Values, packed};
+pub(crate) use values::{ServerValues, Values, Wanted, packed};
 
 use facts::Facts;
 use keyfold_server::pace::Pace;

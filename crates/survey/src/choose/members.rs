@@ -22,6 +22,7 @@ const TAG_BYTES: u64 = 1;
 /// One sampled key.
 #[derive(Clone, Debug)]
 pub(super) struct Member<'p> {
+    pub(super) database: u32,
     pub(super) key: &'p [u8],
     pub(super) parts: Parts<'p>,
     pub(super) value: ValueShape,
@@ -53,8 +54,8 @@ impl Member<'_> {
 
     /// The key again as the sample has it.
     pub(super) fn sampled(&self) -> SampledKey {
-        let Self { key, value, has_expiry, plain_bytes, in_parts, .. } = *self;
-        SampledKey { key: key.into(), value, has_expiry, plain_bytes, in_parts: in_parts.map(Box::new) }
+        let Self { database, key, value, has_expiry, plain_bytes, in_parts, .. } = *self;
+        SampledKey { database, key: key.into(), value, has_expiry, plain_bytes, in_parts: in_parts.map(Box::new) }
     }
 
     /// What it takes as it is, without its share of the table of keys.
@@ -171,10 +172,11 @@ fn order(block: u64) -> u64 {
 fn member<'p>(template: &Template, sampled: &'p SampledKey) -> Option<Member<'p>> {
     let mut parts = Parts::new();
     let SampledKey { key, .. } = sampled;
-    let SampledKey { value, has_expiry, plain_bytes, .. } = *sampled;
+    let SampledKey { database, value, has_expiry, plain_bytes, .. } = *sampled;
     let in_parts = sampled.in_parts.as_deref().copied();
     let matches = template.parse_key(key, &mut parts);
     matches.then(|| Member {
+        database,
         key,
         parts,
         value,

@@ -103,7 +103,7 @@ impl Family {
                 std::str::from_utf8(digits).ok()?.parse().ok()
             };
             let block = if ids { Block::of_id(id().unwrap()) } else { Block::of_bytes(key) };
-            sample.offer(block, key, ValueShape::of(&Self::value(key)), false);
+            sample.offer(block, (0, key), ValueShape::of(&Self::value(key)), false);
         }
         let (kept, within) = (sample.kept_blocks(), sample.kept_within());
         let blocks = if ids { Blocks::Ids(0) } else { Blocks::Keys };
@@ -431,6 +431,7 @@ fn six_keys_a_slot_are_folded_into_one_bucket_each() {
 /// A set of so many bytes, packed, and in parts where it may lie so.
 fn set(key: String, packed: u64, plain: u32, in_parts: Option<PartsCost>) -> SampledKey {
     SampledKey {
+        database: 0,
         key: key.into_bytes().into(),
         value: ValueShape::Bytes(packed),
         has_expiry: false,

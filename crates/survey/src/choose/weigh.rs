@@ -224,7 +224,8 @@ impl Scales<'_, '_> {
             let name_bytes = u32::try_from(name.len()).unwrap_or(u32::MAX);
             let bucket =
                 merged.as_ref().map_or_else(|| Some(xxh3_64(&name)), |merged| merged.bucket(&name, member.key));
-            let Some(bucket) = bucket else { continue };
+            // Each database has buckets of its own.
+            let Some(bucket) = bucket.map(|bucket| bucket ^ of_database(member.database)) else { continue };
             let is_whole = Head::decode(&name).is_some_and(|head| head.mark == Mark::WholeBucket);
             let slot = sum.tally.as_ref().map(|_| Slot::of(&name));
             places.push(Placed { bucket, member: index, name_bytes, is_whole, field: ValueShape::of(&field), slot });
@@ -340,6 +341,11 @@ impl Scales<'_, '_> {
         let last = first.saturating_add(span - 1);
         self.population.kept < 1.0 && first / BLOCK_IDS != last / BLOCK_IDS
     }
+}
+
+/// What tells the buckets of a database from those of others.
+fn of_database(database: u32) -> u64 {
+    if database == 0 { 0 } else { xxh3_64(&database.to_le_bytes()) }
 }
 
 /// What a name by slot has more than another: the slot's tag in braces.

@@ -106,6 +106,7 @@ mod tests {
 
     fn sample(keys: u64, value: ValueShape) -> Vec<SampledKey> {
         let sampled = |i: u64| SampledKey {
+            database: 0,
             key: format!("k:{i}").into_bytes().into(),
             value,
             has_expiry: false,

@@ -11,8 +11,14 @@ use crate::population::{Blocks, Population, SampledKey};
 
 fn family(template: &str, keys: u64, key: impl Fn(u64) -> String, value: ValueShape) -> Family {
     let template = Template::parse(template).unwrap();
-    let sampled =
-        |i| SampledKey { key: key(i).into_bytes().into(), value, has_expiry: false, plain_bytes: None, in_parts: None };
+    let sampled = |i| SampledKey {
+        database: 0,
+        key: key(i).into_bytes().into(),
+        value,
+        has_expiry: false,
+        plain_bytes: None,
+        in_parts: None,
+    };
     let sample: Vec<_> = (0..keys).map(sampled).collect();
     let population = Population {
         template: &template,

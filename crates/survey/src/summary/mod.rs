@@ -102,7 +102,14 @@ impl Default for Summary {
 
 impl Summary {
     /// Counts a key that takes `bytes`.
-    pub(crate) fn add(&mut self, model: &Model, observation: &Observation, split: &Split<'_>, bytes: u64) {
+    pub(crate) fn add(
+        &mut self,
+        model: &Model,
+        database: u32,
+        observation: &Observation,
+        split: &Split<'_>,
+        bytes: u64,
+    ) {
         self.keys += 1;
         self.expiring += u64::from(observation.has_expiry);
         self.bytes += bytes;
@@ -111,30 +118,44 @@ impl Summary {
         *self.stored.entry((observation.kind, observation.encoding)).or_default() += 1;
         if let Content::String(shape) = observation.content {
             self.values.add(shape.len());
-            self.add_string(observation, split, shape, bytes);
+            self.add_string(database, observation, split, shape, bytes);
         } else {
             self.elements.add(observation);
             self.tables.add(model, observation, bytes);
             if observation.kind.collection().is_some() {
-                self.add_collection(model, observation, split, bytes);
+                self.add_collection(model, database, observation, split, bytes);
             }
         }
         self.add_example(observation);
     }
 
-    fn add_string(&mut self, observation: &Observation, split: &Split<'_>, shape: ValueShape, bytes: u64) {
+    fn add_string(
+        &mut self,
+        database: u32,
+        observation: &Observation,
+        split: &Split<'_>,
+        shape: ValueShape,
+        bytes: u64,
+    ) {
         if let Some(usage) = observation.usage_bytes {
             self.usage = (self.usage.0 + usage, self.usage.1 + bytes);
         }
         let Observation { key, has_expiry, .. } = observation;
         if key.len() <= LONGEST_SAMPLED_KEY {
-            self.sample.offer(split.block(self.blocks, key), key, shape, *has_expiry);
-            self.even.offer(Block::of_bytes(key), key, shape, *has_expiry);
+            self.sample.offer(split.block(self.blocks, key), (database, key), shape, *has_expiry);
+            self.even.offer(Block::of_bytes(key), (database, key), shape, *has_expiry);
             self.settle();
         }
     }
 
-    fn add_collection(&mut self, model: &Model, observation: &Observation, split: &Split<'_>, plain: u64) {
+    fn add_collection(
+        &mut self,
+        model: &Model,
+        database: u32,
+        observation: &Observation,
+        split: &Split<'_>,
+        plain: u64,
+    ) {
         let Observation { key, has_expiry, .. } = observation;
         let folded = self.parts.folded(model, observation);
         self.foldable += u64::from(folded.is_some());
@@ -142,8 +163,8 @@ impl Summary {
             // One of which nothing is known would be spilled, and be about as long then as it is now.
             let (packed, in_parts) = folded.unwrap_or((plain, None));
             let bytes = PlainAndPacked { plain, packed, in_parts };
-            self.sample.offer_collection(split.block(self.blocks, key), key, bytes, *has_expiry);
-            self.even.offer_collection(Block::of_bytes(key), key, bytes, *has_expiry);
+            self.sample.offer_collection(split.block(self.blocks, key), (database, key), bytes, *has_expiry);
+            self.even.offer_collection(Block::of_bytes(key), (database, key), bytes, *has_expiry);
             self.settle();
         }
     }

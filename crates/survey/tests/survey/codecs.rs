@@ -32,6 +32,7 @@ impl Family {
         let mut random = Random::new(11);
         let records: Vec<_> = (0..KEYS).map(|i| (format!("k:{}", 100_000 + i), value(i, &mut random))).collect();
         let sampled = |(key, value): &(String, Vec<u8>)| SampledKey {
+            database: 0,
             key: key.as_bytes().into(),
             value: ValueShape::of(value),
             has_expiry: false,

@@ -161,8 +161,7 @@ pub(crate) fn gather(
     let known = origin.known();
     if known.databases > 1 {
         notes.push(
-            "several databases hold keys; each has buckets of its own, so fills are less than said, and a name that several have counts \
-             once: where they hold other data under the same names, look at each by --database"
+            "several databases hold keys, and each has buckets of its own: one placement is chosen for all, by all of their keys"
                 .to_owned(),
         );
     }
@@ -239,7 +238,7 @@ impl Gathering {
                 if let Some(slots) = &mut asked.slots {
                     slots.add(&observation.key, observation.has_expiry);
                 }
-                offer(families, observation, &asked.model);
+                offer(families, database, observation, &asked.model);
             }
         }
     }
@@ -354,7 +353,7 @@ fn found(family: FamilyFindings, remedied: Remedied<'_>) -> Option<Gathered> {
     })
 }
 
-fn offer(families: &mut [Growing], observation: &Observation, model: &Model) {
+fn offer(families: &mut [Growing], database: u32, observation: &Observation, model: &Model) {
     let Observation { key, kind, content, has_expiry, .. } = observation;
     for family in families {
         let mut parts = Parts::new();
@@ -370,7 +369,7 @@ fn offer(families: &mut [Growing], observation: &Observation, model: &Model) {
             if let Content::String(value) = content {
                 family.strings += 1;
                 for (sample, block) in blocks {
-                    sample.offer(block, key, *value, *has_expiry);
+                    sample.offer(block, (database, key), *value, *has_expiry);
                 }
             } else if let (Some(kind), Some((packed, in_parts))) =
                 (kind.collection(), family.parts.folded(model, observation))
@@ -379,7 +378,7 @@ fn offer(families: &mut [Growing], observation: &Observation, model: &Model) {
                 let plain = survey::bytes_of(model, observation);
                 let bytes = PlainAndPacked { plain, packed, in_parts };
                 for (sample, block) in blocks {
-                    sample.offer_collection(block, key, bytes, *has_expiry);
+                    sample.offer_collection(block, (database, key), bytes, *has_expiry);
                 }
             }
             return;

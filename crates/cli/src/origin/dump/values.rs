@@ -11,7 +11,7 @@ use super::input;
 use super::observer::{Kept, kind_of};
 use super::walk::Meant;
 use crate::origin::place::DumpPlace;
-use crate::scan::Values;
+use crate::scan::{Values, Wanted};
 
 /// Keys between two looks at how far it is.
 const SAID_EVERY: u64 = 4096;
@@ -20,7 +20,8 @@ const SAID_EVERY: u64 = 4096;
 pub(super) struct DumpValues {
     place: DumpPlace,
     meant: Meant,
-    held: HashMap<Box<[u8]>, Option<Vec<u8>>>,
+    /// By database.
+    held: HashMap<u32, HashMap<Box<[u8]>, Option<Vec<u8>>>>,
 }
 
 impl DumpValues {
@@ -30,9 +31,12 @@ impl DumpValues {
 }
 
 impl Values for DumpValues {
-    fn expect(&mut self, keys: Vec<&[u8]>) -> anyhow::Result<()> {
-        self.held = keys.into_iter().map(|key| (key.into(), None)).collect();
-        let mut missing = self.held.len();
+    fn expect(&mut self, keys: Vec<Wanted<'_>>) -> anyhow::Result<()> {
+        self.held.clear();
+        for Wanted { database, key, .. } in keys {
+            self.held.entry(database).or_default().insert(key.into(), None);
+        }
+        let mut missing: usize = self.held.values().map(HashMap::len).sum();
         if missing == 0 {
             return Ok(());
         }
@@ -51,7 +55,8 @@ impl Values for DumpValues {
             if !self.meant.has(&key) {
                 continue;
             }
-            let Some(held @ None) = self.held.get_mut(key.key.as_slice()) else { continue };
+            let of_database = self.held.get_mut(&key.database);
+            let Some(held @ None) = of_database.and_then(|held| held.get_mut(key.key.as_slice())) else { continue };
             let mut kept = Kept::default();
             let value = dump.value(KEPT_BYTES, &mut |element| kept.offer(&element))?;
             *held = match value {
@@ -73,9 +78,10 @@ impl Values for DumpValues {
 
     fn read(
         &mut self,
-        keys: &[(&[u8], u64)],
+        keys: &[Wanted<'_>],
         _collection: Option<CollectionKind>,
     ) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
-        Ok(keys.iter().map(|(key, _)| self.held.get(*key).cloned().flatten()).collect())
+        let held = |wanted: &Wanted<'_>| self.held.get(&wanted.database)?.get(wanted.key)?.clone();
+        Ok(keys.iter().map(held).collect())
     }
 }

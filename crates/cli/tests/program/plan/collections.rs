@@ -107,6 +107,27 @@ fn the_layout_folds_what_it_was_planned_for() {
     }
 }
 
+/// Neither is one of both left out, nor has it the other's members.
+#[test]
+fn the_same_names_in_two_databases_are_planned_for_what_each_holds() {
+    let Some(binary) = servers().into_iter().next() else { return };
+    for small_ones_are_moved in [true, false] {
+        let server = binary.start(&[]).unwrap();
+        let some =
+            |members: u64, from: u64| -> Vec<String> { (0..members).map(|at| format!("{}", from + at * 7)).collect() };
+        let (first, then) = if small_ones_are_moved { (2, 60) } else { (60, 2) };
+        let add =
+            |members: u64| move |id: u64| words(&format!("SADD likes:{id} {}", some(members, id * 1000).join(" ")));
+        send(&server, (0..4000).map(add(first)));
+        send(&server, (0..4000).map(|id| words(&format!("MOVE likes:{id} 1"))));
+        send(&server, (0..4000).map(add(then)));
+        let report = prove_within(0.03, &binary, &server, "two databases", &["--no-values"]);
+        let likes = family(&report, "likes:{id:int}");
+        assert_eq!((&likes["keys_seen"], &likes["advice"]), (&Value::Null, &"fold".into()), "{report:#}");
+        assert_eq!(report["proof"]["keys"], 8000, "{report:#}");
+    }
+}
+
 /// Of so many members that a move reads them before it knows that a bucket has room for them as a whole.
 #[test]
 fn sets_of_some_hundred_members_are_packed_where_a_codec_leaves_little_of_them() {

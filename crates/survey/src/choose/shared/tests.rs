@@ -13,6 +13,7 @@ struct Family {
 impl Family {
     fn new(template: &str, keys: u64, key: impl Fn(u64) -> String, value: ValueShape) -> Self {
         let sampled = |i| SampledKey {
+            database: 0,
             key: key(i).into_bytes().into(),
             value,
             has_expiry: i % 4 == 0,

@@ -13,12 +13,14 @@ use keyfold_report::progress::Progress;
 use keyfold_server::{Commands, Server};
 use keyfold_survey::population::SampledKey;
 
-use crate::scan::{Values, packed};
+use crate::scan::{Values, Wanted, packed};
 
 /// Commands sent at a time.
 pub(super) const PIPELINE: usize = 500;
 /// When keys that expire do: long after the proof.
 const EXPIRES_AT_MS: i64 = 2_000_000_000_000;
+/// The databases of a server that isn't told otherwise.
+const DATABASES: u32 = 16;
 /// Words of one command, an even number: fields come with their values.
 const WORDS: usize = 500;
 /// Packed values come from whoever has packed them here.
@@ -40,6 +42,8 @@ pub(super) struct Load<'k> {
     layout: &'k Layout,
     /// Of those that lie plain as sets and hashes, or in parts, a member that is there, in the middle.
     members: BTreeMap<usize, Vec<u8>>,
+    /// The databases that keys are from, each with the one that they come to.
+    databases: BTreeMap<u32, u32>,
 }
 
 impl Loaded<'_> {
@@ -61,7 +65,17 @@ impl Loaded<'_> {
 
 impl<'k> Load<'k> {
     pub(super) fn new(keys: &'k [Loaded<'k>], layout: &'k Layout) -> Self {
-        Self { keys, layout, members: BTreeMap::new() }
+        let mut databases: BTreeMap<u32, u32> = keys.iter().map(|loaded| (loaded.sampled.database, 0)).collect();
+        databases.values_mut().zip((0..DATABASES).cycle()).for_each(|(to, number)| *to = number);
+        Self { keys, layout, members: BTreeMap::new(), databases }
+    }
+
+    /// Has what follows be of the database that this one's keys come to, where what was before isn't.
+    fn enter(&self, database: u32, entered: &mut Option<u32>, commands: &mut Commands) {
+        let to = self.databases.get(&database).copied().unwrap_or_default();
+        if entered.replace(to) != Some(to) {
+            commands.push(&[b"SELECT", to.to_string().as_bytes()]);
+        }
     }
 
     /// Whether what is stored depends on more than the value's length: it has members, or a codec stores it.
@@ -72,8 +86,8 @@ impl<'k> Load<'k> {
     }
 
     /// The keys whose real values are loaded.
-    pub(super) fn real_keys(&self) -> Vec<&[u8]> {
-        self.keys.iter().filter(|loaded| self.is_real(loaded)).map(|loaded| loaded.sampled.key.as_ref()).collect()
+    pub(super) fn real_keys(&self) -> Vec<Wanted<'k>> {
+        self.keys.iter().filter(|loaded| self.is_real(loaded)).map(|loaded| Wanted::of(loaded.sampled)).collect()
     }
 
     /// The values: real ones of sets and hashes and where a codec stores them, and made-up ones where only their length matters, or
@@ -83,8 +97,7 @@ impl<'k> Load<'k> {
         for collection in [None, Some(CollectionKind::Set), Some(CollectionKind::Hash)] {
             let is_read = |loaded: &Loaded<'_>| loaded.collection == collection && self.is_real(loaded);
             let read: Vec<usize> = (0..chunk.len()).filter(|index| is_read(&chunk[*index])).collect();
-            let key = |index: &usize| (chunk[*index].sampled.key.as_ref(), chunk[*index].sampled.value.len());
-            let keys: Vec<(&[u8], u64)> = read.iter().map(key).collect();
+            let keys: Vec<Wanted<'_>> = read.iter().map(|index| Wanted::of(chunk[*index].sampled)).collect();
             if keys.is_empty() {
                 continue;
             }
@@ -105,11 +118,13 @@ impl<'k> Load<'k> {
         progress: &mut Progress,
     ) -> anyhow::Result<()> {
         let (mut nonce, sets) = (1 << 63, SetsAs::of(Dialect::new(&server.version().info(), false)));
+        let mut entered = None;
         for (chunk, first) in self.keys.chunks(PIPELINE).zip((0..).step_by(PIPELINE)) {
             let values = self.values(chunk, real)?;
             let mut commands = Commands::default();
             for ((Loaded { sampled, collection }, value), index) in chunk.iter().zip(&values).zip(first..) {
-                let SampledKey { key, has_expiry, .. } = sampled;
+                let SampledKey { database, key, has_expiry, .. } = sampled;
+                self.enter(*database, &mut entered, &mut commands);
                 let expires_at_ms = has_expiry.then_some(EXPIRES_AT_MS);
                 let place = self.layout.locate(key).place();
                 if collection.is_some() && place.is_none() {
@@ -138,10 +153,12 @@ impl<'k> Load<'k> {
         let keys = self.keys;
         let step = if keys.len().is_multiple_of(READ_STEP) { 1 } else { READ_STEP };
         let order: Vec<usize> = (0..keys.len()).map(|i| i * step % keys.len()).collect();
+        let mut entered = None;
         for chunk in order.chunks(PIPELINE) {
             let mut commands = Commands::default();
             for index in chunk {
-                let Loaded { sampled: SampledKey { key, .. }, collection } = &keys[*index];
+                let Loaded { sampled: SampledKey { database, key, .. }, collection } = &keys[*index];
+                self.enter(*database, &mut entered, &mut commands);
                 let place = self.layout.locate(key).place();
                 match (collection, self.members.get(index), &place) {
                     (_, Some(member), Some(place)) => {
