@@ -111,9 +111,9 @@ impl Coding {
         keys: u64,
     ) -> Vec<Coded> {
         let (mut sampled, mut trained) = (0, 0);
-        for (key, _) in sample.clone() {
+        for (key, value) in sample.clone() {
             sampled += 1;
-            trained += usize::from(self.lengths.is_trained(key));
+            trained += usize::from(self.lengths.is_trained(key, value.len()));
         }
         let weight = self.lengths.trained_weight(trained, sampled, keys);
         sample.map(|(key, value)| self.lengths.of(key, value, weight)).collect()

@@ -5,7 +5,7 @@
 //! value of the training counts as such only in as many cases as there are in the family.
 
 use keyfold_core::memory::ValueShape;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Values of about the same length that one is drawn from.
 const NEIGHBOURS: usize = 32;
@@ -24,7 +24,8 @@ pub(crate) struct Coded {
 /// One value that was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
-    pub(super) key_hash: u64,
+    /// Of its key, and its length: several databases may have the key.
+    hash: u64,
     pub(super) raw_len: u64,
     pub(super) coded: Coded,
     pub(super) is_trained: bool,
@@ -42,13 +43,13 @@ pub(super) struct Lengths {
 
 impl Known {
     pub(super) fn new(key: &[u8], raw_len: u64, coded: Coded, is_trained: bool) -> Self {
-        Self { key_hash: xxh3_64(key), raw_len, coded, is_trained }
+        Self { hash: xxh3_64_with_seed(key, raw_len), raw_len, coded, is_trained }
     }
 }
 
 impl Lengths {
     pub(super) fn new(mut known: Vec<Known>) -> Self {
-        known.sort_by_key(|one| one.key_hash);
+        known.sort_by_key(|one| one.hash);
         let mut held_out: Vec<_> =
             known.iter().filter(|one| !one.is_trained).map(|one| (one.raw_len, one.coded)).collect();
         held_out.sort_by_key(|(raw_len, coded)| (*raw_len, coded.len));
@@ -64,13 +65,13 @@ impl Lengths {
         if of_sample > 0.0 { (of_family / of_sample).min(1.0) } else { 1.0 }
     }
 
-    pub(super) fn is_trained(&self, key: &[u8]) -> bool {
-        self.find(key).is_some_and(|known| known.is_trained)
+    pub(super) fn is_trained(&self, key: &[u8], raw_len: u64) -> bool {
+        self.find(key, raw_len).is_some_and(|known| known.is_trained)
     }
 
-    fn find(&self, key: &[u8]) -> Option<&Known> {
-        let hash = xxh3_64(key);
-        self.known.binary_search_by_key(&hash, |one| one.key_hash).ok().map(|at| &self.known[at])
+    fn find(&self, key: &[u8], raw_len: u64) -> Option<&Known> {
+        let hash = xxh3_64_with_seed(key, raw_len);
+        self.known.binary_search_by_key(&hash, |one| one.hash).ok().map(|at| &self.known[at])
     }
 
     /// What a value is stored as.
@@ -78,7 +79,7 @@ impl Lengths {
         let chance = xxh3_64_with_seed(key, 5);
         let counts =
             |known: &&Known| !known.is_trained || (chance >> 11) as f64 / (1_u64 << 53) as f64 <= trained_weight;
-        match (value, self.find(key).filter(counts)) {
+        match (value, self.find(key, value.len()).filter(counts)) {
             (ValueShape::Integer(_), _) => Coded { by_codec: false, len: value.len() },
             (ValueShape::Bytes(len), Some(known)) if known.raw_len == len => known.coded,
             (ValueShape::Bytes(len), _) => self.draw(len, chance),
