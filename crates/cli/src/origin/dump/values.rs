@@ -16,12 +16,15 @@ use crate::scan::{Values, Wanted};
 /// Keys between two looks at how far it is.
 const SAID_EVERY: u64 = 4096;
 
+/// Keys that are expected, each with its value once it was come by.
+type Held = HashMap<Box<[u8]>, Option<Vec<u8>>>;
+
 /// Holds the values of the keys that are expected.
 pub(super) struct DumpValues {
     place: DumpPlace,
     meant: Meant,
     /// By database.
-    held: HashMap<u32, HashMap<Box<[u8]>, Option<Vec<u8>>>>,
+    held: HashMap<u32, Held>,
 }
 
 impl DumpValues {
