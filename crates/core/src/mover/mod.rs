@@ -713,16 +713,19 @@ impl Mover {
 
     fn leave(&mut self, key: &[u8], why: Left, env: &Env<'_>) {
         match env.layout.locate(key).namespace() {
-            Some(namespace) => self.leave_in(namespace, key, why),
+            Some(namespace) => self.moved.left_in.extend([namespace]),
             // Nobody knows whose it is, so none is through.
-            None => env.layout.iter().for_each(|(namespace, _)| {
-                self.moved.left_in.insert(namespace);
-            }),
+            None => self.moved.left_in.extend(env.layout.iter().map(|(namespace, _)| namespace)),
         }
+        self.list(key, why);
     }
 
     fn leave_in(&mut self, namespace: NamespaceIndex, key: &[u8], why: Left) {
         self.moved.left_in.insert(namespace);
+        self.list(key, why);
+    }
+
+    fn list(&mut self, key: &[u8], why: Left) {
         self.moved.left_count += 1;
         if self.moved.left.len() < LISTED {
             self.moved.left.push((key.to_vec(), why));
