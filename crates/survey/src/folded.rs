@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use keyfold_core::layout::{Layout, Namespace, Physical};
+use keyfold_core::layout::{Layout, Namespace, NamespaceIndex, Physical};
 use keyfold_core::placement::name::PartName;
 
 use crate::observation::{Content, Encoding, Kind, Observation};
@@ -51,19 +51,10 @@ impl FoldedTally {
     /// Counts a physical key that takes so many bytes; whether it is one that the layout writes.
     pub(crate) fn take(&mut self, observation: &Observation, bytes: u64) -> bool {
         let physical = self.layout.read_physical(&observation.key);
-        let is_hash = observation.kind == Kind::Hash;
-        let is_bucket = is_hash && matches!(physical, Physical::Bucket(_));
+        let Some((namespace, keys)) = keys_at(&physical, observation) else { return false };
+        let is_bucket = matches!(physical, Physical::Bucket(_));
         let is_spill = matches!(physical, Physical::Spill { .. });
         let says_whose_parts = matches!(physical, Physical::Part { name: PartName::Owner, .. });
-        let (namespace, keys) = match physical {
-            Physical::Bucket(namespace) if is_hash => match observation.content {
-                Content::Elements(fields) => (namespace, fields),
-                Content::String(_) | Content::Unknown => (namespace, 0),
-            },
-            Physical::Zipped { namespace, .. } => (namespace, 1),
-            Physical::Spill { namespace, .. } | Physical::Part { namespace, .. } => (namespace, 0),
-            Physical::Bucket(_) | Physical::Plain | Physical::Administration | Physical::Unknown => return false,
-        };
         let held = self.namespaces.entry(namespace.0).or_default();
         held.keys += keys;
         held.keys_squared += (keys as f64).powi(2);
@@ -81,6 +72,17 @@ impl FoldedTally {
     /// The namespaces that have anything, and what they have.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Namespace, &Held)> {
         self.namespaces.iter().map(|(index, held)| (&self.layout.namespaces()[*index], held))
+    }
+}
+
+/// The namespace that has something in a physical key, which was read from its name, and how many logical keys lie there; none of
+/// what no layout writes.
+pub fn keys_at(physical: &Physical<'_>, observation: &Observation) -> Option<(NamespaceIndex, u64)> {
+    match (physical, observation.content) {
+        (Physical::Bucket(_), _) if observation.kind != Kind::Hash => None,
+        (Physical::Bucket(namespace), Content::Elements(fields)) => Some((*namespace, fields)),
+        (Physical::Zipped { namespace, .. }, _) => Some((*namespace, 1)),
+        (physical, _) => Some((physical.namespace()?, 0)),
     }
 }
 

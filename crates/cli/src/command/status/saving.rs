@@ -8,14 +8,14 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 
 use keyfold_core::collection::Collection;
-use keyfold_core::layout::{Layout, NamespaceIndex, Physical};
+use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_core::memory::{Model, ValueShape};
 use keyfold_core::placement::name::ADMINISTRATION_PREFIX;
 use keyfold_server::keyspace::Databases;
 use keyfold_server::pace::Pace;
 use keyfold_server::{Nodes, memory};
+use keyfold_survey::folded::keys_at;
 use keyfold_survey::in_parts::smaller_like;
-use keyfold_survey::observation::{self, Observation};
 use keyfold_survey::survey::{Folded, Survey};
 
 use crate::records::in_parts::InParts;
@@ -92,7 +92,9 @@ impl Savings {
             let keys = page.keys.iter().filter(|one| !one.key.starts_with(ADMINISTRATION_PREFIX));
             let new = keys.filter(|one| met.insert((page.database, one.key.clone())));
             new.for_each(|one| {
-                if let Some((namespace, keys)) = keys_at(layout, one) {
+                if let Some((namespace, keys)) =
+                    keys_at(&layout.read_physical(&one.key), one).filter(|(_, keys)| *keys > 0)
+                {
                     *met_in.entry(page.database).or_default().entry(namespace).or_default() += keys;
                 }
                 survey.observe(page.database, one);
@@ -149,15 +151,6 @@ impl Savings {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys, made not negative")]
 fn rounded(keys: f64) -> u64 {
     keys.max(0.0).round() as u64
-}
-
-/// How many folded keys lie in a key of the server, and of which namespace.
-fn keys_at(layout: &Layout, one: &Observation) -> Option<(NamespaceIndex, u64)> {
-    match (layout.read_physical(&one.key), one.content) {
-        (Physical::Bucket(namespace), observation::Content::Elements(keys)) => Some((namespace, keys)),
-        (Physical::Zipped { namespace, .. }, _) => Some((namespace, 1)),
-        _ => None,
-    }
 }
 
 /// Reads some of what is folded in each database, and says what it would take as plain keys, by namespace: as many records count for
