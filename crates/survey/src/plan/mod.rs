@@ -66,7 +66,7 @@ pub struct Plan {
     pub families: Vec<(Family, Part)>,
     /// The layout that the server has already.
     pub stored: Option<Layout>,
-    /// Keys of types that are never folded, with how many there are, which a namespace keeps a wider one from having.
+    /// Keys that no layout places, most for their type, with how many there are, which a namespace keeps a wider one from having.
     pub kept_others: Vec<(Template, u64)>,
 }
 
@@ -161,7 +161,7 @@ impl Plan {
         }
     }
 
-    /// Gives `plain` namespaces to keys of types that are never folded, where a wider family is: a move would come by them,
+    /// Gives `plain` namespaces to keys that no layout places, where a wider family is: a move would come by them,
     /// and stay open for them.
     pub fn keep_others(&mut self, others: impl IntoIterator<Item = (Template, u64)>) {
         for (template, keys) in others {

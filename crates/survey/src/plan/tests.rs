@@ -92,7 +92,7 @@ fn keys_of_other_types_stay_plain_beside_a_wider_family() {
     ]);
     assert_eq!(plan.kept_others, [(template("queue:{id:int}"), 300)]);
     let text = plan.to_toml(&Heading::default());
-    assert!(text.contains("# queue:{id:int}: 300 keys of a type that is never folded."), "{text}");
+    assert!(text.contains("# queue:{id:int}: 300 keys that stay as they are. Without this"), "{text}");
     let layout = plan.layout().unwrap();
     assert_eq!(layout, Layout::parse_file(&text).unwrap());
     assert_eq!(layout.locate(b"queue:7"), Located::Plain);

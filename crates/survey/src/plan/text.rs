@@ -76,9 +76,7 @@ pub(super) fn file(plan: &Plan, heading: &Heading) -> String {
         let keys = count(*keys, "key");
         comment(
             &mut text,
-            &format!(
-                "{template}: {keys} of a type that is never folded. Without this a wider template above would have them."
-            ),
+            &format!("{template}: {keys} that stay as they are. Without this a wider template above would have them."),
         );
         plain_namespace(&mut text, template);
     }

@@ -76,7 +76,7 @@ impl Gathered {
 /// What a walk over the server gave.
 pub(crate) struct Survey {
     pub(crate) families: Vec<Gathered>,
-    /// Keys of types that no layout places, with how many there are.
+    /// Keys that no layout places, most for their type, with how many there are.
     pub(crate) others: Vec<(Template, u64)>,
     /// What the server's layout has folded already.
     pub(crate) folded: Vec<Folded>,
