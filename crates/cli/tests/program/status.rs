@@ -1,11 +1,13 @@
 //! `keyfold status` as a process, before real servers.
 
-use keyfold_testkit::{Cluster, Subject, cluster, found};
+use keyfold_testkit::{Cluster, Subject, Wire, cluster, found};
 use serde_json::Value;
 
 use crate::fold::stage::{Stage, ok, on_every_server};
 
 const LAYOUT: &str = "[[namespace]]\nkeys = 'user:{id:int}'\nbucket = { span = 128 }\n";
+
+const TAGS: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 64 }\n";
 
 const KEYS: u32 = 60_000;
 
@@ -22,6 +24,19 @@ fn used_memory(stage: &Stage) -> f64 {
     info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap().parse().unwrap()
 }
 
+fn add_tags(wire: &mut Wire, id: u32, members: u32) {
+    let members: Vec<String> = (0..members).map(|number| format!("member{number}")).collect();
+    let words: Vec<&[u8]> = members.iter().map(|member| member.as_bytes()).collect();
+    wire.call(&[&[b"SADD", format!("tags:{id}").as_bytes()], &words[..]].concat()).unwrap();
+}
+
+/// What a fold has a server take less, and what `status` says then.
+fn saved_by_fold(stage: &Stage, layout: &str) -> (f64, Value) {
+    let before = used_memory(stage);
+    stage.fold(layout, &[]).assert_code(0);
+    (before - used_memory(stage), status(stage))
+}
+
 #[test]
 fn what_folding_saves_is_what_the_server_takes_less() {
     on_every_server(&[], |stage| {
@@ -31,10 +46,7 @@ fn what_folding_saves_is_what_the_server_takes_less() {
         }
         assert_eq!(status(stage)["epoch"], Value::Null);
         stage.run(&["status", &stage.server.url()]).assert_code(0).assert_says("keyfold has folded nothing here");
-        let before = used_memory(stage);
-        stage.fold(LAYOUT, &[]).assert_code(0);
-        let now = status(stage);
-        let saved = before - used_memory(stage);
+        let (saved, now) = saved_by_fold(stage, LAYOUT);
         let said = now["saved_bytes"].as_f64().unwrap();
         // Of so few keys the server's own table is a good part, which grows and shrinks in steps of two.
         assert!((said / saved - 1.0).abs() < 0.25, "{}: {said} said, {saved} saved", stage.server.name());
@@ -64,12 +76,7 @@ fn large_values_are_not_read_and_few_keys_are_found_among_many() {
     const SETS: u32 = 150;
     on_every_server(&[], |stage| {
         let mut wire = stage.connect();
-        let members: Vec<String> = (0..600).map(|number| format!("member{number}")).collect();
-        for id in 0..SETS {
-            let some = if id < 10 { &members[..] } else { &members[..5] };
-            let words: Vec<&[u8]> = some.iter().map(|member| member.as_bytes()).collect();
-            wire.call(&[&[b"SADD", format!("tags:{id}").as_bytes()], &words[..]].concat()).unwrap();
-        }
+        (0..SETS).for_each(|id| add_tags(&mut wire, id, if id < 10 { 600 } else { 5 }));
         stage.fold(&format!("{LAYOUT}{TAGS}"), &[]).assert_code(0);
         for id in 0..30_000 {
             ok(&mut wire, &[b"SET", format!("plain:{id}").as_bytes(), b"value"]);
@@ -104,20 +111,14 @@ fn large_values_are_not_read_and_few_keys_are_found_among_many() {
 /// A sample is enough before members of all are drawn that it came by: those are the large ones.
 #[test]
 fn a_few_large_sets_count_for_what_they_are_among_many_small_ones() {
-    const TAGS: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 64 }\n";
     let Some(stage) = Stage::newest(&[]) else { return };
     let mut wire = stage.connect();
     let empty = used_memory(&stage);
     for id in 0..16_000_u32 {
-        let count = if id % 160 == 7 { 3000 } else { 3 };
-        let members: Vec<String> = (0..count).map(|number| format!("member{number}")).collect();
-        let words: Vec<&[u8]> = members.iter().map(|member| member.as_bytes()).collect();
-        wire.call(&[&[b"SADD", format!("tags:{id}").as_bytes()], &words[..]].concat()).unwrap();
+        add_tags(&mut wire, id, if id % 160 == 7 { 3000 } else { 3 });
     }
     let plain = used_memory(&stage) - empty;
-    stage.fold(TAGS, &[]).assert_code(0);
-    let saved = plain + empty - used_memory(&stage);
-    let now = status(&stage);
+    let (saved, now) = saved_by_fold(&stage, TAGS);
     let tags = &now["namespaces"][0];
     let said = tags["plain_bytes_per_key"].as_f64().unwrap() * 16_000.0;
     // Some fifty large ones are met: half of these more or less is rare.
@@ -129,22 +130,13 @@ fn a_few_large_sets_count_for_what_they_are_among_many_small_ones() {
 /// One database after the other would have the first speak for all.
 #[test]
 fn each_database_counts_for_the_keys_that_it_has() {
-    const TAGS: &str = "[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 64 }\n";
     let Some(stage) = Stage::newest(&[]) else { return };
     let mut wire = stage.connect();
-    let empty = used_memory(&stage);
     for (database, members) in [(b"0", 3), (b"1", 400)] {
         ok(&mut wire, &[b"SELECT", database]);
-        for id in 0..3000_u32 {
-            let members: Vec<String> = (0..members).map(|number| format!("member{number}")).collect();
-            let words: Vec<&[u8]> = members.iter().map(|member| member.as_bytes()).collect();
-            wire.call(&[&[b"SADD", format!("tags:{id}").as_bytes()], &words[..]].concat()).unwrap();
-        }
+        (0..3000).for_each(|id| add_tags(&mut wire, id, members));
     }
-    let plain = used_memory(&stage) - empty;
-    stage.fold(TAGS, &[]).assert_code(0);
-    let saved = plain + empty - used_memory(&stage);
-    let now = status(&stage);
+    let (saved, now) = saved_by_fold(&stage, TAGS);
     let said = now["saved_bytes"].as_f64().unwrap();
     assert!((said / saved - 1.0).abs() < 0.15, "{said} said, {saved} saved: {now:#}");
 }
