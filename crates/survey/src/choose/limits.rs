@@ -22,6 +22,9 @@ const SHARES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 /// A longer limit has to save this much of what the keys take now.
 const WORTH: f64 = 0.005;
 
+/// A codec that is trained again, as a fold does it, stores a value in up to so many times the bytes.
+const TRAINED_AGAIN: f64 = 1.5;
+
 /// Both limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LengthLimits {
@@ -76,7 +79,20 @@ pub(super) fn choose(
     weighed.retain(|(bytes, _)| *bytes <= best + worth);
     let least = weighed.into_iter().min_by_key(|(_, limits)| (limits.listpack_value(), limits.value));
     let default = LengthLimits { value: DEFAULT_VALUE_LIMIT as u64, field: DEFAULT_FIELD_LIMIT as u64 };
-    least.map_or(default, |(_, limits)| limits)
+    let LengthLimits { value, field } = least.map_or(default, |(_, limits)| limits);
+    LengthLimits { value: value.max(roomy(scales, value).min(most)), field }
+}
+
+/// The limit that still has all it has, once their codec has been trained again: a set or hash of many members that comes over it
+/// lies in parts, which take many times what it does as one value.
+fn roomy(scales: &Scales<'_, '_>, limit: u64) -> u64 {
+    let is_trained = scales.coding.is_some_and(|coding| coding.dictionary.is_some());
+    let coded = |member: &&Member<'_>| member.in_parts.is_some() && member.stored.len() < member.value.len();
+    let lengths = scales.members.iter().filter(coded).map(|member| member.stored.len());
+    let longest = lengths.filter(|len| is_trained && *len <= limit).max().unwrap_or(0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a length")]
+    let room = (longest as f64 * TRAINED_AGAIN).ceil() as u64;
+    room.next_multiple_of(STEP)
 }
 
 /// Of what the keys take now, the share of those that aren't to lie in parts.

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::num::NonZero;
 
-use keyfold_core::collection::CollectionKind;
+use keyfold_core::collection::{Collection, CollectionKind};
 use keyfold_core::layout::{Layout, Located};
 use keyfold_core::memory::{Limits, Model, PartsCost, Placed, Server, ValueShape};
 use keyfold_core::template::Template;
 use keyfold_testkit::random::Random;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::judge::MOST_ENTRIES;
 use super::*;
+use crate::codec::Record;
 use crate::population::{Blocks, SampledKey};
 use crate::sample::{Block, BlockSample};
 
@@ -441,6 +443,10 @@ fn set(key: String, packed: u64, plain: u32, in_parts: Option<PartsCost>) -> Sam
 }
 
 fn chosen_for(template: &str, sample: &[SampledKey]) -> Choice {
+    chosen_with(template, sample, &[])
+}
+
+fn chosen_with(template: &str, sample: &[SampledKey], codings: &[Coding]) -> Choice {
     let template = Template::parse(template).unwrap();
     let population = Population {
         template: &template,
@@ -453,7 +459,7 @@ fn chosen_for(template: &str, sample: &[SampledKey]) -> Choice {
         slots_seen: 1.0,
     };
     let server = Server::redis(7, 0);
-    choose(&population, &Aims::new(Model::for_server(server), server, Limits::default()))
+    choose_among(&population, &Aims::new(Model::for_server(server), server, Limits::default()), codings)
 }
 
 const IN_PARTS: PartsCost = PartsCost { keys: 20, bytes: 24_000 };
@@ -469,6 +475,41 @@ fn a_few_large_sets_are_folded_and_a_few_small_ones_are_not() {
         assert!((promised..promised * 1.05).contains(&(choice.bytes_after as f64)), "{}", choice.bytes_after);
         let small: Vec<_> = (0..20).map(|i| set(format!("{key}{i}"), 600, 4000, Some(IN_PARTS))).collect();
         assert!(matches!(chosen_for(template, &small).verdict, Verdict::Leave(_)), "{template}");
+    }
+}
+
+/// A fold trains the codec anew, and what comes over the limit then lies in parts.
+#[test]
+fn what_a_codec_leaves_of_sets_of_many_members_has_room_below_the_limit() {
+    let template = Template::parse("seen:{id:int}").unwrap();
+    for seed in 0..6 {
+        let mut random = Random::new(seed);
+        let mut record = |id: u64| {
+            // As a table has them.
+            let mut pages: Vec<_> =
+                (0..550 + random.below(100)).map(|page| format!("page-{page}").into_bytes()).collect();
+            pages.sort_by_key(|page| xxh3_64_with_seed(page, seed));
+            let value = Collection::of_texts(CollectionKind::Set, pages).packed().into();
+            Record { key: format!("seen:{id}").into_bytes().into(), value }
+        };
+        let records: Vec<Record> = (0..400).map(&mut record).collect();
+        let codings = crate::codec::weigh(&template, Some(CollectionKind::Set), &records, 400, &mut |work| {
+            work();
+            1.0
+        });
+        let in_parts = PartsCost { keys: 2, bytes: 9_000 };
+        let of = |record: &Record| {
+            set(String::from_utf8_lossy(&record.key).into(), record.value.len() as u64, 30_000, Some(in_parts))
+        };
+        let sample: Vec<_> = records.iter().map(of).collect();
+        let choice = chosen_with("seen:{id:int}", &sample, &codings);
+        let is_taken = |coding: &&Coding| choice.codec.as_ref().is_some_and(|codec| codec.is(coding));
+        let coding = codings.iter().find(is_taken).unwrap();
+        assert!(coding.dictionary.is_some(), "{coding:?}");
+        let coded = coding.coded(sample.iter().map(|sampled| (&*sampled.key, sampled.value)), 400);
+        let longest = coded.iter().map(|coded| coded.len).max().unwrap();
+        let limit = choice.rule.value_limit;
+        assert!(limit * 2 >= longest * 3 && limit <= longest * 3, "{seed}: {longest} {limit}");
     }
 }
 

@@ -139,8 +139,8 @@ fn sets_of_some_hundred_members_are_packed_where_a_codec_leaves_little_of_them()
         };
         send(&server, (0..400).map(&mut set));
         let (promised, taken) = folded_as_planned(&server, "set", 400, &[]);
-        // In parts each takes some 9 KB, as a few do that fold's own dictionary leaves over the limit.
-        assert!(taken < promised * 8.0, "{}: {promised} {taken}", binary.name());
+        // In parts each takes some 9 KB.
+        assert!(taken < promised * 1.25, "{}: {promised} {taken}", binary.name());
     }
 }
 
