@@ -12,6 +12,8 @@ use std::time::Duration;
 use keyfold_core::admin::lease::Lease;
 use keyfold_core::cluster::Node;
 use keyfold_core::layout::{Layout, Revision};
+use keyfold_core::memory::Allocator;
+use keyfold_core::resp::{Reply, write_command};
 use keyfold_core::sweep::{ContentsCount, Sweep, Swept};
 use tokio::time::Instant;
 
@@ -84,7 +86,10 @@ async fn walk_for_ever(errand: Errand, config: Arc<Config>, observations: Option
             Err(_) => continue,
         }
         let begun = Instant::now();
-        walker.count = observations.as_ref().map(|observations| walker.begin_count(observations));
+        walker.count = match &observations {
+            Some(observations) => Some(walker.begin_count(observations).await),
+            None => None,
+        };
         let swept = match walker.walk_all().await {
             Ok(swept) => swept,
             Err(reason) => {
@@ -205,9 +210,18 @@ impl Walker {
         });
     }
 
-    fn begin_count(&self, observations: &Observations) -> ContentsCount {
+    async fn begin_count(&self, observations: &Observations) -> ContentsCount {
         let (limits, in_cluster) = (observations.limits(), self.errand.is_before_cluster());
-        self.errand.with_env(|env| ContentsCount::new(env.server, limits, in_cluster))
+        let allocator = self.allocator().await.unwrap_or_default();
+        self.errand.with_env(|env| ContentsCount::new(env.server, limits, allocator, in_cluster))
+    }
+
+    /// The server's, or that of one node; none where it doesn't tell, as some managed services don't.
+    async fn allocator(&self) -> Option<Allocator> {
+        let node = self.errand.nodes().into_iter().next()?;
+        let mut errand = self.errand.another().at_node(node);
+        let told = errand.ask_one(|wire| write_command(wire, &[b"MEMORY", b"MALLOC-STATS"])).await.ok()?;
+        Allocator::from_malloc_stats(&String::from_utf8_lossy(Reply::parse(&told).ok()?.bytes()?))
     }
 
     async fn walk_node(&mut self, node: Option<Node>, all: &mut Swept) -> Result<(), Broken> {

@@ -4,7 +4,7 @@
 use super::Model;
 use super::packed::{entry_bytes, frame_bytes};
 use super::sds::{sds_8_bytes, sds_bytes, shortest_sds_bytes};
-use super::server::{HASH_ENTRY_EMBEDS_UP_TO, OBJECT, TableKind};
+use super::server::{HASH_ENTRY_EMBEDS_UP_TO, OBJECT, Packing, TableKind};
 use super::shape::ValueShape;
 use super::table;
 
@@ -28,17 +28,34 @@ pub struct BucketCost {
 impl BucketCost {
     /// Counts one more field.
     pub fn add(&mut self, model: &Model, field: ValueShape, value: ValueShape) {
-        let packing = model.structures.packing;
+        self.add_alike(model, field, value, 1);
+    }
+
+    /// Counts so many more that are alike.
+    pub fn add_alike(&mut self, model: &Model, field: ValueShape, value: ValueShape, times: u64) {
+        if times == 0 {
+            return;
+        }
+        let (packing, before) = (model.structures.packing, self.fields);
+        self.packed += self.add_entries(packing, field, value);
+        if times > 1 {
+            self.packed += self.add_entries(packing, field, value) * (times - 1);
+        }
+        self.unpacked += model.hash_entry_bytes(field.len(), value.len()) * times;
+        self.fields += times;
+        let limits = &model.limits;
+        let fits = field.len().max(value.len()) <= limits.hash_value_bytes;
+        let most = if fits { limits.hash_entries } else { 0 };
+        if self.fields > most {
+            self.table_since.get_or_insert(most.max(before) + 1);
+        }
+    }
+
+    /// Has a field and its value come last in the list; what they take there.
+    fn add_entries(&mut self, packing: Packing, field: ValueShape, value: ValueShape) -> u64 {
         let field_entry = entry_bytes(packing, field, self.last_entry);
         self.last_entry = entry_bytes(packing, value, field_entry);
-        self.packed += field_entry + self.last_entry;
-        self.unpacked += model.hash_entry_bytes(field.len(), value.len());
-        self.fields += 1;
-        let limits = &model.limits;
-        let longest = field.len().max(value.len());
-        if self.fields > limits.hash_entries || longest > limits.hash_value_bytes {
-            self.table_since.get_or_insert(self.fields);
-        }
+        field_entry + self.last_entry
     }
 
     /// How many fields there are.

@@ -28,23 +28,32 @@ pub struct SetCost {
 impl SetCost {
     /// Counts one more member.
     pub fn add(&mut self, model: &Model, member: ValueShape) {
+        self.add_alike(model, member, 1);
+    }
+
+    /// Counts so many more that are alike.
+    pub fn add_alike(&mut self, model: &Model, member: ValueShape, times: u64) {
+        if times == 0 {
+            return;
+        }
         let structures = model.structures;
-        self.members += 1;
-        self.packed += entry_bytes(structures.packing, member, 0);
-        self.unpacked += table::entry_bytes(structures.set_table.kind, model.allocator);
-        self.unpacked += model.usable(sds_bytes(member.len()));
+        let before = self.members;
+        self.members += times;
+        self.packed += entry_bytes(structures.packing, member, 0) * times;
+        let entry = table::entry_bytes(structures.set_table.kind, model.allocator);
+        self.unpacked += (entry + model.usable(sds_bytes(member.len()))) * times;
         match member {
             ValueShape::Integer(value) => self.integer_bytes = self.integer_bytes.max(integer_bytes(value)),
             ValueShape::Bytes(_) => self.has_text = true,
         }
         let limits = &model.limits;
-        let fits = if self.has_text {
-            structures.packs_sets && self.members <= limits.set_entries && member.len() <= limits.set_value_bytes
-        } else {
-            self.members <= limits.intset_entries
+        let most = match self.has_text {
+            true if structures.packs_sets && member.len() <= limits.set_value_bytes => limits.set_entries,
+            true => 0,
+            false => limits.intset_entries,
         };
-        if !fits {
-            self.table_since.get_or_insert(self.members);
+        if self.members > most {
+            self.table_since.get_or_insert(most.max(before) + 1);
         }
     }
 

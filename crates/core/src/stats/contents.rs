@@ -11,7 +11,7 @@ pub struct Contents {
     pub keys: u64,
     /// Buckets.
     pub buckets: u64,
-    /// What these take, by the memory model.
+    /// What these take, by the memory model, with the parts of large sets and hashes.
     pub stored_bytes: u64,
     /// What the keys would take as plain ones, by the memory model.
     pub plain_bytes: u64,

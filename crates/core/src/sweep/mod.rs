@@ -11,6 +11,7 @@
 //!   longer than any other.
 
 mod count;
+mod in_parts;
 mod orphan_parts;
 mod removal;
 
@@ -26,6 +27,7 @@ use crate::stats::NotedParts;
 pub use crate::stats::Swept;
 use crate::walk::{BucketWalk, KeyWalk};
 pub use count::ContentsCount;
+use in_parts::Look;
 use orphan_parts::{OrphanParts, Removals};
 pub(crate) use removal::Field;
 
@@ -66,6 +68,8 @@ enum Suspect {
     },
     /// The same, to which nothing points: which parts there are is asked.
     OrphanParts(OrphanParts),
+    /// What belongs to a collection in parts, read to know what these take.
+    Look(Look),
 }
 
 /// What the replies to the batch that was sent last are.
@@ -209,6 +213,7 @@ impl Sweep {
                     }
                     Suspect::Parts(parts) => parts.ask_owner(wire),
                     Suspect::OrphanParts(parts) => parts.ask_directories(wire),
+                    Suspect::Look(look) => look.send(wire),
                 }
             }
             let replies = suspects.len();
@@ -269,7 +274,12 @@ impl Sweep {
                         self.suspects.push(Suspect::Spill { nonce, name: name.to_vec(), physical, field });
                     }
                 }
-                Physical::Part { nonce, .. } => self.suspect_part(nonce, name),
+                Physical::Part { namespace, nonce, name: part } => {
+                    self.suspect_part(nonce, name);
+                    let count = self.count.as_mut();
+                    let look = count.and_then(|count| count.meet_part(namespace, part, name, env.layout));
+                    self.suspects.extend(look.map(Suspect::Look));
+                }
                 _ => {}
             }
         }
@@ -303,6 +313,9 @@ impl Sweep {
                     self.swept.orphans += 1;
                     self.removals.push(retirement(name, (b"HGET", &[physical, field]), reply.bytes()));
                 }
+            }
+            (Suspect::Look(look), reply) => {
+                self.swept.fields += self.count.as_mut().map_or(1, |count| count.take_part(look, reply));
             }
             (Suspect::Parts(parts), Reply::Bulk(NOBODY)) => self.suspects.push(Suspect::OrphanParts(parts.clone())),
             // Without that key they can't be judged.

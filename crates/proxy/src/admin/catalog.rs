@@ -96,8 +96,8 @@ families! {
     MOVE_SILENCE = Gauge Seconds "keyfold_move_silence" [] "How long ago it said so. It does every two seconds; past 30 it has ended before it was done.";
     NAMESPACE_KEYS = Gauge None "keyfold_namespace_keys" ["namespace"] "Keys in buckets, expired ones left out, as the last whole walk of this keyfold's sweep found them; none before the first is over, or where another keyfold sweeps.";
     NAMESPACE_BUCKETS = Gauge None "keyfold_namespace_buckets" ["namespace"] "Buckets, as that walk found them.";
-    NAMESPACE_STORED = Gauge Bytes "keyfold_namespace_stored" ["namespace"] "What those buckets take by the memory model, the server's allocator taken for jemalloc.";
-    SAVED = Gauge Bytes "keyfold_saved" ["namespace"] "What the same keys would take as plain ones by the memory model, less what is stored; spilled values, and sets and hashes in parts, are left out (`keyfold status` weighs these too), and sizes are those of the allocator that official builds have.";
+    NAMESPACE_STORED = Gauge Bytes "keyfold_namespace_stored" ["namespace"] "What those buckets take by the memory model, and the parts of large sets and hashes.";
+    SAVED = Gauge Bytes "keyfold_saved" ["namespace"] "What the same keys would take as plain ones by the memory model, less what is stored. Spilled values are left out, and what members and fields of more than 64 bytes take of sets and hashes in parts (`keyfold status` weighs these too). What parts take is found from one in 32 of them, and the server's allocator by MEMORY MALLOC-STATS; where it doesn't tell, that of official builds is taken.";
 
     EVICTED = Counter None "keyfold_evicted_keys" ["namespace", "reason"] "Keys that this keyfold removed as memory was short. Where a cache is kept only, as all of these. `reason`: `cold` (worth the least of what was looked at), `new` (so new that nothing was known of its use).";
     EVICTED_PLAIN = Counter None "keyfold_evicted_plain_keys" [] "Plain keys that it removed for that.";

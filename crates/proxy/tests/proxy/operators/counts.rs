@@ -3,7 +3,8 @@
 
 use keyfold_core::layout::Layout;
 use keyfold_proxy::Handle;
-use keyfold_testkit::Wire;
+use keyfold_testkit::random::Random;
+use keyfold_testkit::{Server, Wire};
 
 use super::{ask, ask_for, with_admin};
 use crate::stage::{call, commands, config_for, eventually, serve, stage_with, start_server};
@@ -245,6 +246,84 @@ fn what_namespaces_hold_and_save_is_found_by_the_sweep() {
     let metrics = scrape(&proxy);
     assert_eq!(value(&metrics, &of("saved_bytes")), None);
     assert!(value(&metrics, &of("namespace_expired_total")) >= Some(100.0), "what was counted stays");
+}
+
+/// What a server's keys take, about: connections, scripts, and the histogram of each command's latencies are counted apart.
+fn keys_bytes(server: &Server) -> f64 {
+    const HISTOGRAM_BYTES: f64 = 24_688.0;
+    let mut direct = server.connect().unwrap();
+    let told = call(&mut direct, "INFO memory");
+    let of = |name: &str| told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.parse::<f64>().ok());
+    let apart = ["used_memory_startup", "mem_clients_normal", "used_memory_scripts", "used_memory_functions"];
+    let histograms = call(&mut direct, "INFO latencystats").matches("latency_percentiles_usec_").count();
+    of("used_memory").unwrap()
+        - apart.iter().filter_map(|name| of(name)).sum::<f64>()
+        - histograms as f64 * HISTOGRAM_BYTES
+}
+
+#[test]
+fn what_sets_and_hashes_save_is_found_by_the_sweep() {
+    let namespace = |(keys, kind): (&str, &str)| {
+        format!(
+            "[[namespace]]\nkeys = '{keys}:{{id:int}}'\ntype = '{kind}'\nbucket = {{ span = 64 }}\nvalue_limit = 256\n"
+        )
+    };
+    let layout = [("followers", "set"), ("room", "set"), ("cart", "hash"), ("session", "hash")].map(namespace).concat();
+    for binary in ends() {
+        let mut random = Random::new(4);
+        let mut letters = move |count: u64| -> String {
+            (0..count).map(|_| char::from(b'a' + u8::try_from(random.below(26)).unwrap_or(0))).collect()
+        };
+        let mut random = Random::new(5);
+        let (mut all, mut keys) = (Vec::new(), [0_u64; 4]);
+        for id in 0..60 {
+            let count = 700 + random.below(4000);
+            keys[..3].iter_mut().for_each(|keys| *keys += 1);
+            for from in (0..count).step_by(200) {
+                let some = from..count.min(from + 200);
+                let of = |member: &mut dyn FnMut(u64) -> String| some.clone().map(member).collect::<Vec<_>>().join(" ");
+                all.push(format!("SADD followers:{id} {}", of(&mut |at| (10_000_000 + at * 7919).to_string())));
+                all.push(format!("SADD room:{id} {}", of(&mut |_| letters(24))));
+                all.push(format!("HSET cart:{id} {}", of(&mut |at| format!("item{:06} {}", at * 31, at % 900))));
+            }
+        }
+        for id in 0..6400 {
+            keys[3] += 1;
+            all.push(format!("HSET session:{id} user {} ip 10.0.0.{} agent {} lang en", id * 7, id % 200, letters(12)));
+        }
+        let (plain, server) = (binary.start(&[]).unwrap(), binary.start(&[]).unwrap());
+        let mut config = config_for(&server);
+        config.layout = Layout::parse_file(&layout).unwrap().into();
+        config.sweep.pause = std::time::Duration::from_millis(50);
+        with_admin(&mut config);
+        let proxy = serve(&server, config);
+        let (none_plain, none_folded) = (keys_bytes(&plain), keys_bytes(&server));
+        for wire in [plain.connect().unwrap(), Wire::connect(crate::stage::address(&proxy)).unwrap()] {
+            let mut wire = wire;
+            for some in all.chunks(100) {
+                wire.send_bytes(&commands(&some.iter().map(String::as_str).collect::<Vec<_>>())).unwrap();
+                some.iter().for_each(|_| assert!(wire.reply().unwrap().starts_with(b":")));
+            }
+        }
+        // Draws have tables give up what they had before they grew.
+        let mut direct = plain.connect().unwrap();
+        for id in 0..60 {
+            for draw in [
+                format!("SRANDMEMBER followers:{id}"),
+                format!("SRANDMEMBER room:{id}"),
+                format!("HRANDFIELD cart:{id}"),
+            ] {
+                call(&mut direct, &format!("{draw} -4000"));
+            }
+        }
+        drop(direct);
+        let saved = (keys_bytes(&plain) - none_plain) - (keys_bytes(&server) - none_folded);
+        eventually(&format!("{}: what is told is what is saved, {saved}", binary.name()), || {
+            let metrics = scrape(&proxy);
+            (sum(&metrics, "keyfold_saved_bytes") / saved - 1.0).abs() < 0.04
+                && sum(&metrics, "keyfold_namespace_keys") == keys.iter().sum::<u64>() as f64
+        });
+    }
 }
 
 #[test]
