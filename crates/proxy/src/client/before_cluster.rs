@@ -282,6 +282,10 @@ impl Requests {
             cluster.doubt_map();
             return refuse(state, plan, args, NO_NODE);
         }
+        // Its own connection goes to one node at a time; each answer wakes it.
+        if state.own.as_ref().is_some_and(|own| !own.serves(node, plan.lane) && !own.is_idle()) {
+            return Start::Wait;
+        }
         let upstream = own_lane(state, node, plan.lane, &self.client, &self.worker);
         match upstream.poll_ready(&self.client, self.worker.config.limits.server_high_water_bytes) {
             Status::Ready => {}

@@ -461,7 +461,7 @@ impl State {
     /// Ends the own connection: whatever becomes of it concerns this client no more.
     fn end_own(&mut self) {
         if let Some(own) = self.own.take() {
-            own.dismiss();
+            own.retire();
         }
     }
 

@@ -107,7 +107,7 @@ impl Lanes {
         if clean {
             self.idle.borrow_mut().push(upstream);
         } else {
-            upstream.finish();
+            upstream.retire();
         }
     }
 

@@ -155,6 +155,12 @@ impl Upstream {
         self.node
     }
 
+    /// Whether it owes no answer.
+    pub(crate) fn is_idle(&self) -> bool {
+        let queue = self.queue.borrow();
+        queue.pipe.is_idle() && queue.parked.is_empty()
+    }
+
     /// Whether it is a client's own, goes to this node, and speaks the protocol of `lane`, in whatever database.
     pub(crate) fn serves(&self, node: Option<Node>, lane: Lane) -> bool {
         self.node == node
@@ -211,17 +217,20 @@ impl Upstream {
         self.queue.borrow().silence.lasts(now) > UNUSED_AFTER
     }
 
-    /// Ends the connection once what was asked has been answered. The server sees a client that says no
-    /// more: it carries out what it was sent, and drops a command that blocks.
+    /// Ends the connection at once. The server sees a client that says no more: it carries out what it was sent, but drops a command
+    /// that blocks, and what it still has of its answers.
     pub(crate) fn finish(&self) {
         self.queue.borrow_mut().finishing = true;
         self.wake();
     }
 
-    /// The same where its client has parted from it already.
-    pub(crate) fn dismiss(&self) {
-        self.queue.borrow_mut().owner = None;
-        self.finish();
+    /// The same once all that was asked has been answered: its client has parted from it already.
+    pub(crate) fn retire(&self) {
+        let mut queue = self.queue.borrow_mut();
+        queue.owner = None;
+        queue.retiring = true;
+        drop(queue);
+        self.wake();
     }
 
     /// Gives back what an idle connection need not hold, asks one that was silent for long whether it is still
@@ -481,6 +490,7 @@ impl Upstream {
             queue.wake_waiting();
         }
         ready!(flushed);
+        queue.finishing |= queue.retiring && queue.pipe.is_idle();
         if queue.finishing {
             ready!(pin::Pin::new(socket).poll_shutdown(cx))?;
         }

@@ -52,6 +52,8 @@ pub(crate) struct Queue {
     pub(super) owner: Option<Rc<Client>>,
     /// Nothing more will be asked: say so to the server once the outbox is empty.
     pub(super) finishing: bool,
+    /// The same once it owes no answer.
+    pub(super) retiring: bool,
     /// A request wanted this lane since the last try to connect.
     pub(super) wanted: bool,
     pub(super) silence: Silence,
@@ -149,6 +151,7 @@ impl Queue {
             waiting: Vec::new(),
             owner,
             finishing: false,
+            retiring: false,
             wanted: true,
             silence: Silence::new(),
             timing: None,

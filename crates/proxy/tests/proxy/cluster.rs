@@ -316,6 +316,51 @@ fn what_has_a_connection_of_its_own_follows_its_slot() {
     });
 }
 
+/// A client has one connection of its own, which large answers go by: it goes from node to node, and leaves none of them behind.
+#[test]
+fn large_answers_of_several_nodes_come_whole_in_one_pipeline() {
+    each(&newest_and_others().0, |binary| {
+        let (cluster, proxy) = stage(binary, 3, 0);
+        let owners = cluster.owners().unwrap();
+        let slot_at = |node| u16::try_from(owners.iter().position(|owner| *owner == node).unwrap()).unwrap();
+        let lists: Vec<String> = (0..3).map(|node| key_in(slot_at(node), "list")).collect();
+        let mut wire = connect(&proxy);
+        let numbers: Vec<String> = (10_000..30_000).map(|number: u32| number.to_string()).collect();
+        for list in &lists {
+            assert_eq!(call(&mut wire, &format!("RPUSH {list} {}", numbers.join(" "))), ":20000\r\n");
+        }
+        let whole = call(&mut wire, &format!("LRANGE {} 0 -1", lists[0]));
+        let answers = |wire: &mut Wire, requests: &[(String, &str)]| {
+            wire.send_bytes(&commands(&requests.iter().map(|(request, _)| request.as_str()).collect::<Vec<_>>()))
+                .unwrap();
+            for (request, answer) in requests {
+                let said = wire.reply().unwrap_or_else(|error| panic!("{}: {request}: {error}", binary.name()));
+                assert!(said == answer.as_bytes(), "{}: {request}: {} bytes", binary.name(), said.len());
+            }
+        };
+        let range = |list: &String| (format!("LRANGE {list} 0 -1"), whole.as_str());
+        let script =
+            |list: &String| (format!("EVAL return(redis.call('LRANGE',KEYS[1],0,-1)) 1 {list}"), whole.as_str());
+        let set = |node: usize| (format!("SET {} 1", key_in(slot_at(node), "other")), "+OK\r\n");
+        for _ in 0..10 {
+            let mut fresh = connect(&proxy);
+            answers(&mut fresh, &lists.iter().map(script).collect::<Vec<_>>());
+            answers(&mut fresh, &lists.iter().chain(lists.iter().rev()).map(range).collect::<Vec<_>>());
+            answers(&mut fresh, &[range(&lists[0]), set(1), range(&lists[2]), set(0), script(&lists[1])]);
+            answers(&mut wire, &[range(&lists[2]), range(&lists[0]), range(&lists[0]), set(2), set(1)]);
+        }
+
+        // What its old node leads elsewhere goes there, and leaves what is behind it its own.
+        let moving = key_in(slot_at(0) + 1, "list");
+        answers(&mut wire, &[(format!("RPUSH {moving} {}", numbers.join(" ")), ":20000\r\n"), range(&moving)]);
+        for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2), (2, 1)] {
+            cluster.reshard(slot_of(moving.as_bytes()), to).unwrap();
+            let stays: &String = &lists[from];
+            answers(&mut wire, &[&moving, stays, &moving, stays, &lists[to], stays].map(range));
+        }
+    });
+}
+
 /// What a node says under a key that lies in this slot.
 fn held(cluster: &Cluster, slot: u16, key: &[u8]) -> String {
     let owner = cluster.owner(slot).unwrap();
