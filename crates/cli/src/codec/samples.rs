@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use keyfold_core::collection::CollectionKind;
 use keyfold_core::layout::{Layout, NamespaceIndex};
 use keyfold_server::Nodes;
 use keyfold_server::interrupt::Interrupt;
@@ -71,7 +72,7 @@ fn gather_by(
         if let Sight::Record(Record { key, content, .. }, _) = sight
             && let Content::String(value) | Content::Packed(Packed { value, .. }) = content
             && let Some(index) = wanted.locate(key).namespace()
-            && wanted.namespace(index).collection().is_some() == matches!(content, Content::Packed(_))
+            && wanted.namespace(index).collection().map_or("string", CollectionKind::name) == content.kind()
             && let Some(samples) = all.get_mut(&index)
         {
             samples.offer(key, value);

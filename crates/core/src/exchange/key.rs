@@ -484,18 +484,18 @@ impl Key {
         self.spots.iter().any(|spot| spot.is_stored() && is_another(spot))
     }
 
-    /// Whether each place where it may lie is in a bucket.
-    pub(crate) fn is_in_buckets(&self) -> bool {
-        self.spots.iter().all(|spot| spot.bucket().is_some())
+    /// Whether a place where it may lie is in a bucket.
+    pub(crate) fn may_be_in_bucket(&self) -> bool {
+        self.spots.iter().any(|spot| spot.bucket().is_some())
     }
 
-    /// What it holds, as a sum; none where it isn't in buckets alone, or can't be decoded and may have moved. What is
+    /// What it holds, as a sum; none where none of its places is in a bucket, or it can't be decoded and may have moved. What is
     /// stored says enough where there is one place: a spilled value lies under a nonce that no other value ever has. What has
     /// expired is nothing, whether the sweep has been there or not.
     pub(crate) fn sum(&self, now_ms: i64) -> Option<Sum> {
         let nothing = || Some(Sum::of(std::iter::empty()));
         let is_over = |expires_at_ms: Option<i64>| expires_at_ms.is_some_and(|at| at < now_ms);
-        if !self.is_in_buckets() {
+        if !self.may_be_in_bucket() {
             return None;
         }
         if !self.is_moving() {

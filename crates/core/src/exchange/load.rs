@@ -129,16 +129,17 @@ impl Load {
         self
     }
 
-    /// A load of what WATCH has to know: what lies in buckets, and of keys in one place not the spilled values, whose nonces say
-    /// enough.
+    /// A load of what WATCH has to know: of keys in one place what lies in buckets, and not the spilled values, whose nonces say
+    /// enough; of one that is being moved to a bucket or from there all that is not of many members.
     pub(crate) fn for_watch<'a>(env: &Env<'_>, logical: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut load = Self::new(env, logical).watched();
         let Self { keys, groups, .. } = &mut load;
         for group in &mut *groups {
-            group.retain(|(key, spot)| keys[*key].spots[*spot].bucket().is_some());
+            group.retain(|(key, _)| keys[*key].may_be_in_bucket());
         }
         groups.retain(|group| !group.is_empty());
         load.leaves_spills = true;
+        load.reading.most = FEW_MEMBERS;
         load
     }
 

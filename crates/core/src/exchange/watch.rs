@@ -24,7 +24,7 @@ pub struct Watched {
 
 #[derive(Debug)]
 struct WatchedKey {
-    /// What it held; none for one that isn't in buckets alone, or couldn't be read.
+    /// What it held; none for one that lies in no bucket, or couldn't be read.
     sum: Option<Sum>,
     /// When its field expires, or the first field of a hash, of those that hadn't when it was watched.
     expires_at_ms: Option<i64>,

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::cache::{Cache, Use};
 use crate::cluster::Endpoint;
+use crate::collection::CollectionKind;
 use crate::command::{Access, Categories, Command, Flags, Id, Keys, table};
 use crate::dialect::Dialect;
 use crate::exchange::transaction::{Queued, Scripted};
@@ -521,8 +522,13 @@ impl Session {
         let named = format!("'{}' belongs to the namespace {}", printable(args[index]), namespace.keys);
         let name = command.name.replace('|', " ").to_uppercase();
         if !works_on_one_type(command) {
+            let instead = match namespace.collection() {
+                None => "GET and SET",
+                Some(CollectionKind::Set) => "SMEMBERS and SADD",
+                Some(CollectionKind::Hash) => "HGETALL and HSET",
+            };
             return Route::error(format!(
-                "ERR keyfold: {name} is not supported on folded keys ({named}); use GET and SET, or leave the namespace unfolded"
+                "ERR keyfold: {name} is not supported on folded keys ({named}); use {instead}, or leave the namespace unfolded"
             ));
         }
         let overwrites = keys.iter().any(|key| key.access.contains(Access::OW) && folded.contains(&key.index));

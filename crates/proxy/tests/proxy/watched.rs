@@ -96,6 +96,38 @@ fn what_expires_in_a_bucket_breaks_the_watch_while_keys_are_moved() {
     }
 }
 
+/// Wherever the watched key lies, others of its bucket may change, and it may not.
+#[test]
+fn other_keys_of_its_bucket_break_no_watch_while_keys_are_moved() {
+    for binary in found() {
+        let server = binary.start(&[]).unwrap();
+        let proxy = proxy_while_folding(&server, LAYOUT);
+        let [mut client, mut other] = [(); 2].map(|()| Wire::connect(address(&proxy)).unwrap());
+        let mut direct = server.connect().unwrap();
+        for is_moved in [false, true] {
+            for (key, held) in [("lock:1", "SET lock:1 me"), ("sess:1", "HSET sess:1 f v"), ("lock:1", "DEL lock:1")] {
+                for queue in QUEUES {
+                    call(&mut client, "DEL lock:1 sess:1");
+                    call(if is_moved { &mut client } else { &mut direct }, held);
+                    let watch = format!("WATCH {key}");
+                    let neighbours = || {
+                        assert_eq!(call(&mut other, "SET lock:3 x"), "+OK\r\n");
+                        assert!(call(&mut other, "HSET sess:3 f x").starts_with(':'));
+                    };
+                    let said = transaction(&mut client, &watch, queue, neighbours);
+                    let what = format!("{}: {held}, moved: {is_moved}: {queue:?}: {said}", server.name());
+                    assert!(said.starts_with(&format!("*{}\r\n", queue.len())), "{what}");
+                    let change = if key == "lock:1" { "SET lock:1 you" } else { "HSET sess:1 f w g w" };
+                    let said = transaction(&mut client, &watch, queue, || {
+                        assert!(!call(&mut other, change).starts_with('-'));
+                    });
+                    assert_eq!(said, "*-1\r\n", "{what}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_transaction_that_only_reads_is_carried_out_where_no_write_is() {
     for binary in found() {

@@ -293,6 +293,30 @@ fn sparse_buckets_say_what_a_better_count_saves() {
 }
 
 #[test]
+fn a_slot_has_one_bucket_at_least() {
+    for (count, entries, better) in [
+        (1, 3, None),
+        (6, 3, Some("bucket = { count = 1 }")),
+        (64, 20, Some("bucket = { count = 13 }")),
+        (2, 480, Some("bucket = { count = 10 }")),
+    ] {
+        let layout = format!("cluster = true\n[[namespace]]\nkeys = 'n:{{id:int}}'\nbucket = {{ count = {count} }}\n");
+        let mut case = Case::with_layout(&layout);
+        for bucket in 0..200 {
+            case.hash(
+                FamilyName::Namespace(NamespaceIndex(0)),
+                &format!("~{{x}}tnrO:{bucket}"),
+                Encoding::Packed,
+                &numbers(entries),
+            );
+        }
+        let findings = diagnose(&case.seen);
+        let line = findings.first().map(|finding| lines(&finding.mends[0], "layout")[0].to_owned());
+        assert_eq!(line.as_deref(), better, "{count} {entries}: {findings:?}");
+    }
+}
+
+#[test]
 fn sparse_hashes_made_by_hand_are_a_note_as_they_may_be_meant_so() {
     let mut case = Case::new();
     for bucket in 0..200 {

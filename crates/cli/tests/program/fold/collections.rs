@@ -124,6 +124,18 @@ fn hashes_are_written_by_one_vocabulary_after_the_other_and_nothing_is_to_be_see
 }
 
 #[test]
+fn keys_of_another_type_spoil_no_vocabulary() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut wire = stage.connect();
+    fill(&mut wire, false);
+    for id in 1000..1008 {
+        said(&mut wire, &format!("SADD sess:{id} a"));
+    }
+    let folded = stage.fold(&LAYOUT.replace("zstd", "fields"), &["--raise-limits"]);
+    folded.assert_code(3).assert_says("it is a set; rename or remove it").assert_says("chosen");
+}
+
+#[test]
 fn names_are_for_hashes_alone() {
     let Some(stage) = Stage::newest(&[]) else { return };
     fill(&mut stage.connect(), false);

@@ -1,8 +1,10 @@
 //! How full buckets are: too few entries save little, and one too many unpacks the bucket.
 
 use keyfold_core::layout::Namespace;
+use keyfold_core::placement::Count;
 
 use super::super::family::Family;
+use super::super::fill::Fill;
 use super::super::finding::{Finding, Trouble};
 use super::super::mend::Mend;
 use super::super::{AIM_ENTRIES, FamilyName, Observation};
@@ -39,6 +41,11 @@ fn sparse(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Find
         None => family.has_integer_fields() && family.fill.mean() < SPARSE_BY_HAND,
     };
     let after = family.bucketed_bytes().filter(|_| is_sparse)?;
+    let of_slot = namespace.and_then(count_of_slot);
+    // No slot can have fewer.
+    if of_slot == Some(1) {
+        return None;
+    }
     let now = family.bytes();
     let saves = now.saturating_sub(after);
     if saves.saturating_mul(100) < now.saturating_mul(WORTH_PERCENT) {
@@ -50,17 +57,23 @@ fn sparse(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Find
     let find = if namespace.is_some() { Finding::problem } else { Finding::note };
     let mut finding = find(Trouble::SparseBuckets, place_of(name, seen), what);
     finding.why.push(distribution(family));
-    finding.cost_bytes = Some(saves);
-    let count = fill.entries().div_ceil(AIM_ENTRIES).max(2);
-    let line = format!("bucket = {{ count = {count} }}");
     let mend = match namespace {
-        Some(_) => other_buckets(seen, "fewer buckets, whatever the holes in the ids", line),
+        Some(namespace) => {
+            let line = format!("bucket = {{ count = {} }}", better_count(namespace, fill));
+            other_buckets(seen, "fewer buckets, whatever the holes in the ids", line)
+        }
         None => Mend::advice(format!(
             "if they are buckets of entries by id: put about {AIM_ENTRIES} entries in a hash, spread by a hash of the id, or write each \
              entry as a key of its own that keyfold folds"
         )),
     };
-    finding.mends.push(mend.saving(now, after));
+    // A slot has few keys, and what they save follows from how many it has: the plan says it.
+    if of_slot.is_none() {
+        finding.cost_bytes = Some(saves);
+        finding.mends.push(mend.saving(now, after));
+    } else {
+        finding.mends.push(mend);
+    }
     if namespace.is_none() {
         finding.mends.push(folded_by_keyfold(seen));
     }
@@ -89,11 +102,28 @@ fn nearly_full(seen: &Observation, name: &FamilyName, family: &Family) -> Option
         );
         let mut finding = Finding::note(Trouble::FullBuckets, place_of(name, seen), what);
         finding.why.push(distribution(family));
-        let count = family.fill.entries().div_ceil(AIM_ENTRIES).max(2);
-        let line = format!("bucket = {{ count = {count} }}");
+        let more = count_of_slot(namespace).map_or(0, |count| count + 1);
+        let line = format!("bucket = {{ count = {} }}", better_count(namespace, &family.fill).max(more));
         finding.mends.push(other_buckets(seen, "more buckets", line));
         finding
     })
+}
+
+/// The buckets that a slot has at the most, for a cluster; a *span* or *by* is taken for many.
+fn count_of_slot(namespace: &Namespace) -> Option<u64> {
+    let placement = &namespace.placement;
+    placement.is_by_slot().then(|| placement.as_count().map_or(u64::MAX - 1, Count::count))
+}
+
+/// The `count` by which buckets have about as many entries as they should; for a cluster it is that of a slot.
+fn better_count(namespace: &Namespace, fill: &Fill) -> u64 {
+    let placement = &namespace.placement;
+    if !placement.is_by_slot() {
+        return fill.entries().div_ceil(AIM_ENTRIES).max(2);
+    }
+    let now = placement.as_count().map_or(1, Count::count);
+    let entries_of_slot = fill.entries().saturating_mul(now).div_ceil(fill.hashes().max(1));
+    entries_of_slot.div_ceil(AIM_ENTRIES).max(1)
 }
 
 fn distribution(family: &Family) -> String {
