@@ -40,6 +40,8 @@ pub struct Held {
     pub spills: u64,
     /// Logical keys that lie in parts, each of which has one name that says whose the parts are.
     pub in_parts: u64,
+    /// What all of their names take, of the physical keys' bytes.
+    pub in_parts_bytes: u64,
 }
 
 impl FoldedTally {
@@ -66,6 +68,7 @@ impl FoldedTally {
         held.tables += u64::from(is_bucket && observation.encoding == Encoding::Hashtable);
         held.spills += u64::from(is_spill);
         held.in_parts += u64::from(says_whose_parts);
+        held.in_parts_bytes += if matches!(physical, Physical::Part { .. }) { bytes } else { 0 };
         true
     }
 

@@ -57,6 +57,7 @@ fn gather_by(
     let manner = Manner {
         layout: now.unwrap_or(&empty),
         folded: now.is_some(),
+        draws: None,
         wants: Wants { packed: true, ..Wants::default() },
         forgetful: true,
         listpack_limits: (None, None),

@@ -72,6 +72,7 @@ fn write_all(
     let manner = Manner {
         layout,
         folded,
+        draws: None,
         wants: Wants { payloads: Payloads::All, ..Wants::default() },
         forgetful: config.flags.allow_repeats,
         listpack_limits: (None, None),

@@ -23,8 +23,6 @@ pub(crate) struct Wants {
     pub(crate) encodings: bool,
     /// The values that sets and hashes of their own would be in buckets.
     pub(crate) packed: bool,
-    /// Of sets and hashes in parts some members, in place of all.
-    pub(crate) drawn: bool,
 }
 
 /// Of which keys what RESTORE takes is of interest.

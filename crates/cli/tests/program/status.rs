@@ -127,6 +127,19 @@ fn a_few_large_sets_count_for_what_they_are_among_many_small_ones() {
     assert!((said / saved - 1.0).abs() < 0.5, "{said} said, {saved} saved: {now:#}");
 }
 
+/// All lie in parts, and whether one of the three is among those whose members are drawn is chance.
+#[test]
+fn three_large_sets_are_most_of_what_is_there() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut wire = stage.connect();
+    for id in 0..1500_u32 {
+        add_tags(&mut wire, id, if id % 500 == 7 { 30_000 } else { 100 });
+    }
+    let (saved, now) = saved_by_fold(&stage, TAGS);
+    let said = now["saved_bytes"].as_f64().unwrap();
+    assert!((said / saved - 1.0).abs() < 0.25, "{said} said, {saved} saved: {now:#}");
+}
+
 /// One database after the other would have the first speak for all.
 #[test]
 fn each_database_counts_for_the_keys_that_it_has() {

@@ -6,25 +6,37 @@ use super::keyspace::{KeyName, Keyspace};
 use super::placed::Placed;
 use super::set::SetCost;
 use super::shape::ValueShape;
-use crate::collection::Collection;
+use crate::collection::{Collection, Hash, Set};
 
 impl Model {
     /// A set or hash under a key of so many bytes, without its share of the table of keys.
     pub fn collection_bytes(&self, key_len: u64, collection: &Collection, has_expiry: bool) -> u64 {
         match collection {
-            Collection::Set(set) => {
-                let mut cost = SetCost::default();
-                set.iter().for_each(|member| cost.add(self, ValueShape::of(member)));
-                self.set_bytes(key_len, &cost, has_expiry)
-            }
-            Collection::Hash(hash) => {
-                let mut cost = BucketCost::default();
-                for (name, field) in hash.iter() {
-                    cost.add(self, ValueShape::of(name), ValueShape::of(&field.value));
-                }
-                self.hash_bytes(key_len, &cost, has_expiry)
-            }
+            Collection::Set(set) => self.set_bytes(key_len, &self.set_cost(set), has_expiry),
+            Collection::Hash(hash) => self.hash_bytes(key_len, &self.hash_cost(hash), has_expiry),
         }
+    }
+
+    /// The same once it has been used so often that its table, if it is one, holds no old half.
+    pub fn settled_collection_bytes(&self, key_len: u64, collection: &Collection, has_expiry: bool) -> u64 {
+        match collection {
+            Collection::Set(set) => self.settled_set_bytes(key_len, &self.set_cost(set), has_expiry),
+            Collection::Hash(hash) => self.settled_hash_bytes(key_len, &self.hash_cost(hash), has_expiry),
+        }
+    }
+
+    fn set_cost(&self, set: &Set) -> SetCost {
+        let mut cost = SetCost::default();
+        set.iter().for_each(|member| cost.add(self, ValueShape::of(member)));
+        cost
+    }
+
+    fn hash_cost(&self, hash: &Hash) -> BucketCost {
+        let mut cost = BucketCost::default();
+        for (name, field) in hash.iter() {
+            cost.add(self, ValueShape::of(name), ValueShape::of(&field.value));
+        }
+        cost
     }
 }
 

@@ -30,8 +30,8 @@ const SAMPLE: u64 = 20_000;
 const RECORDS: u64 = 10_000;
 /// The same of one database, at the least.
 const FEWEST: u64 = 1000;
-/// A set or hash of which members are drawn counts for so many of them.
-const DRAWN: u64 = 50;
+/// Of sets and hashes in parts that are about as large members of so many are drawn.
+const DRAWN: u64 = 16;
 /// Keys of the server among which they are looked for.
 const NAMES: u64 = 400_000;
 
@@ -61,10 +61,45 @@ pub(crate) struct Namespace {
 #[derive(Clone, Copy, Debug, Default)]
 struct Plain {
     records: f64,
-    /// What was read, as many times as the value of a small key.
-    read: u64,
-    bytes: f64,
     expiring: f64,
+    /// Those that lie in their buckets, or are spilled.
+    small: f64,
+    small_bytes: f64,
+    /// What those in parts would take, and what they do. A few of them may be most of a namespace, and be met or not: how many bytes
+    /// there are in parts is known better than how many keys.
+    large_bytes: f64,
+    large_stored_bytes: f64,
+}
+
+/// Sets and hashes in parts that are about as large.
+#[derive(Clone, Copy, Debug, Default)]
+struct Alike {
+    /// Members of all of them.
+    members: f64,
+    asked: u64,
+    /// Those of which some were drawn: what they would take, and what they do.
+    drawn_members: f64,
+    bytes: f64,
+    stored_bytes: f64,
+}
+
+impl Alike {
+    /// Counts one; whether members of it are to be drawn.
+    fn meet(&mut self, parts: InParts) -> bool {
+        self.members += parts.members as f64;
+        self.asked += 1;
+        self.asked <= DRAWN
+    }
+
+    /// Adds what one takes of which these members are known.
+    fn add(&mut self, model: &Model, key: &[u8], parts: InParts, known: &Collection) {
+        let (smaller, times) = smaller_like(known, parts.members);
+        let key_len = key.len() as u64;
+        let Some(stored) = model.parts_cost(key_len, &smaller, parts.members) else { return };
+        self.drawn_members += parts.members as f64;
+        self.bytes += model.settled_collection_bytes(key_len, &smaller, parts.expires) as f64 * times;
+        self.stored_bytes += stored.bytes as f64 * times;
+    }
 }
 
 /// The folded keys of each namespace that were met, by database: what they hold may differ from one to the other.
@@ -134,14 +169,15 @@ impl Savings {
         let (mut saved, mut unweighed) = (tables_plain - tables_now, Vec::new());
         let is_weighed = weighed.is_empty() || weighed.iter().any(|(plain, _)| plain.is_known());
         let namespaces = weighed.into_iter().map(|(plain, folded)| {
-            let content = plain.is_known().then(|| plain.bytes / plain.records);
-            let content_now = folded.held.bytes as f64 * folded.physical() / folded.held.physical.max(1) as f64;
+            let scale = folded.physical() / folded.held.physical.max(1) as f64;
+            let content = plain.is_known().then(|| plain.content_bytes(&folded, scale));
             match content {
-                Some(content) => saved += content * folded.keys.value - content_now,
+                Some(content) => saved += content - folded.held.bytes as f64 * scale,
                 None if folded.keys.value < 0.5 => {}
                 None => unweighed.push(folded.name.clone()),
             }
-            Namespace { plain_bytes_per_key: content.map(|content| content + table_bytes_per_key(&plain)), folded }
+            let each = content.map(|content| content / folded.keys.value.max(1.0));
+            Namespace { plain_bytes_per_key: each.map(|each| each + table_bytes_per_key(&plain)), folded }
         });
         let namespaces = namespaces.collect();
         Self { namespaces, keys, seen, saved_bytes: is_weighed.then_some(saved), unweighed }
@@ -184,12 +220,17 @@ fn weigh(
     max_ops: Option<NonZero<u32>>,
 ) -> anyhow::Result<BTreeMap<NamespaceIndex, Plain>> {
     let plain: RefCell<BTreeMap<NamespaceIndex, Plain>> = RefCell::default();
+    let sizes: RefCell<BTreeMap<(NamespaceIndex, u32), Alike>> = RefCell::default();
     let names = Cell::new(0);
-    let is_known = |index: &NamespaceIndex| plain.borrow().get(index).is_some_and(|plain| plain.read >= most);
+    let is_known = |index: &NamespaceIndex| plain.borrow().get(index).is_some_and(|plain| plain.records >= most as f64);
     let manner = Manner {
         layout,
         folded: true,
-        wants: Wants { drawn: true, ..Wants::default() },
+        wants: Wants::default(),
+        draws: Some(&|namespace, parts| {
+            plain.borrow_mut().entry(namespace).or_default().count(parts.expires);
+            sizes.borrow_mut().entry((namespace, size_of(parts))).or_default().meet(parts)
+        }),
         forgetful: true,
         listpack_limits: (None, None),
         reads: &|_, namespace| {
@@ -208,13 +249,24 @@ fn weigh(
                 }
             }
             Sight::Drawn { namespace, key, parts, known } => {
-                plain.borrow_mut().entry(namespace).or_default().add_large(model, key, parts, &known);
+                sizes.borrow_mut().entry((namespace, size_of(parts))).or_default().add(model, key, parts, &known);
             }
             Sight::Finding(_) | Sight::Bucket(..) | Sight::Expired(_) => {}
         }
         Ok(())
     })?;
-    Ok(plain.into_inner())
+    let mut plain = plain.into_inner();
+    for ((namespace, _), alike) in sizes.into_inner() {
+        plain.entry(namespace).or_default().add_alike(&alike);
+    }
+    Ok(plain)
+}
+
+/// By what sets and hashes in parts are alike: by how many members they have.
+fn size_of(parts: InParts) -> u32 {
+    let members = parts.members.max(1);
+    let half = 1_u64 << members.ilog2() >> 1;
+    2 * members.ilog2() + u32::from(members & half > 0)
 }
 
 fn namespace_of(home: Home) -> Option<NamespaceIndex> {
@@ -237,30 +289,45 @@ impl Plain {
             },
             Content::Other(_) => return,
         };
-        self.count(bytes as f64, has_expiry, 1);
+        self.small += 1.0;
+        self.small_bytes += bytes as f64;
+        self.count(has_expiry);
     }
 
-    /// The same of a set or hash in parts of which these members are known.
-    fn add_large(&mut self, model: &Model, key: &[u8], parts: InParts, known: &Collection) {
-        let (smaller, times) = smaller_like(known, parts.members);
-        let bytes = model.collection_bytes(key.len() as u64, &smaller, parts.expires) as f64 * times;
-        self.count(bytes, parts.expires, DRAWN);
-    }
-
-    fn count(&mut self, bytes: f64, has_expiry: bool, read: u64) {
-        self.bytes += bytes;
-        self.read += read;
+    fn count(&mut self, has_expiry: bool) {
         self.records += 1.0;
         self.expiring += f64::from(u8::from(has_expiry));
+    }
+
+    /// Adds what those come to that are alike.
+    fn add_alike(&mut self, alike: &Alike) {
+        if alike.drawn_members > 0.0 {
+            let times = alike.members / alike.drawn_members;
+            self.large_bytes += alike.bytes * times;
+            self.large_stored_bytes += alike.stored_bytes * times;
+        }
     }
 
     /// Adds records that stand for so many keys.
     fn count_for(&mut self, of_some: &Self, keys: f64) {
         if of_some.is_known() {
+            let each = keys / of_some.records;
             self.records += keys;
-            self.bytes += of_some.bytes / of_some.records * keys;
-            self.expiring += of_some.expiring / of_some.records * keys;
+            self.expiring += of_some.expiring * each;
+            self.small += of_some.small * each;
+            self.small_bytes += of_some.small_bytes * each;
+            self.large_bytes += of_some.large_bytes * each;
+            self.large_stored_bytes += of_some.large_stored_bytes * each;
         }
+    }
+
+    /// What all that is folded would take; `scale` is how many there are for each that was met. What lies in parts is taken to save
+    /// nothing where none of it was read.
+    fn content_bytes(&self, folded: &Folded, scale: f64) -> f64 {
+        let small_keys = (folded.keys.value - folded.held.in_parts as f64 * scale).max(0.0);
+        let small = if self.small > 0.0 { self.small_bytes / self.small * small_keys } else { 0.0 };
+        let times = if self.large_stored_bytes > 0.0 { self.large_bytes / self.large_stored_bytes } else { 1.0 };
+        small + times * folded.held.in_parts_bytes as f64 * scale
     }
 
     fn is_known(&self) -> bool {

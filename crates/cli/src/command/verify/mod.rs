@@ -218,6 +218,7 @@ impl Subject<'_> {
         let manner = Manner {
             layout: &self.layout,
             folded: self.folded,
+            draws: None,
             wants: Wants {
                 payloads,
                 owners: findings,

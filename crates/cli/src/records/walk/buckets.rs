@@ -109,10 +109,12 @@ impl RecordWalk<'_> {
             self.waiting.push_back(Inquiry::Spill { field, stored: stored.to_vec(), name, expires_at_ms });
             return Ok(());
         }
-        if self.manner.wants.drawn
+        if let Some(draws) = self.manner.draws
             && let Some(parts) = in_parts::InParts::of(stored)
         {
-            self.waiting.push_back(Inquiry::Draw { field, parts });
+            if draws(field.namespace, parts) {
+                self.waiting.push_back(Inquiry::Draw { field, parts });
+            }
             return Ok(());
         }
         if let Body::Parts { .. } = frame.body {

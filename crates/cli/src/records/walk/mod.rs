@@ -97,6 +97,8 @@ pub(crate) struct Manner<'a> {
     /// Whether the server has a layout at all: without one reserved names are anyone's.
     pub(crate) folded: bool,
     pub(crate) wants: Wants,
+    /// Asked of each set or hash in parts that lives: whether some of its members are to be drawn. None where they are read whole.
+    pub(crate) draws: Option<&'a dyn Fn(NamespaceIndex, InParts) -> bool>,
     /// Don't remember names: constant memory, and some records twice.
     pub(crate) forgetful: bool,
     /// hash-max-listpack-entries and -value of the server, where they are known.
@@ -411,6 +413,7 @@ mod tests {
         let manner = Manner {
             layout: &layout,
             folded: false,
+            draws: None,
             wants: Wants::default(),
             forgetful: true,
             listpack_limits: (None, None),
