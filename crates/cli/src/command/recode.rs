@@ -149,8 +149,8 @@ fn report(
              reason; else write these keys anew, or remove them. Then run the same command again:",
             plural(driven.left.left_count, "value")
         )?;
-        for (key, why) in driven.left.left.iter().take(list) {
-            writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(key, why, layout))?;
+        for stays in driven.stays.iter().take(list) {
+            writeln!(out, "  {}", stays.line(layout))?;
         }
     }
     Ok(())

@@ -15,7 +15,6 @@ use keyfold_server::pace::Pace;
 use keyfold_server::{Nodes, Target};
 
 use crate::layout::writer;
-use crate::moving::drive::explain;
 use crate::moving::recovery;
 
 /// How often it is looked whether anything is in doubt.
@@ -78,8 +77,8 @@ fn settle(target: &Target) -> anyhow::Result<Tried> {
     if let Some(why) = &done.driven.unproven {
         tracing::warn!("the layout stays in doubt for now: {why}");
     }
-    for (key, why) in &done.driven.left.left {
-        tracing::warn!("\"{}\" stays in two places in doubt: {}", key.escape_ascii(), explain(key, why, &done.layout));
+    for stays in &done.driven.stays {
+        tracing::warn!("{} stays in two places in doubt: {}", stays.name(), stays.why(&done.layout));
     }
     Ok(Tried::Left)
 }

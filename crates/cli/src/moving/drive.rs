@@ -7,10 +7,10 @@ use std::{mem, thread};
 use anyhow::{Context as _, bail};
 use keyfold_core::cluster::Redirect;
 use keyfold_core::drive::Context;
-use keyfold_core::layout::{Layout, Located, NamespaceIndex};
-use keyfold_core::mover::{Left, Moved, Mover};
+use keyfold_core::layout::{Layout, NamespaceIndex};
+use keyfold_core::mover::{Moved, Mover};
 use keyfold_proxy::Nonces;
-use keyfold_report::number::{count, plural, size};
+use keyfold_report::number::{plural, size};
 use keyfold_report::progress::Progress;
 use keyfold_server::interrupt::Interrupt;
 use keyfold_server::pace::Pace;
@@ -19,9 +19,9 @@ use keyfold_server::{Nodes, Server, ServerTime};
 use super::announce::Announcer;
 use super::others::Others;
 use super::pass::{Hindrance, Pass};
+use super::stays::Stays;
 use crate::layout::keys;
-use crate::records::place::Stored;
-use crate::scan::Round;
+use crate::scan::{Database, Round};
 
 /// How often the server is asked for its memory, and for its time.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -45,6 +45,9 @@ const AT_ONCE: usize = 4;
 /// What is true whenever a tool ends before it is done.
 const RUN_AGAIN: &str = "what has been moved stays moved, and all keys are reachable; run it again to go on";
 
+/// What a walk over everything found, and which keys stay.
+type Walked = (Moved, Vec<Stays>);
+
 /// What a move has done.
 #[derive(Debug, Default)]
 pub(crate) struct Driven {
@@ -54,6 +57,8 @@ pub(crate) struct Driven {
     pub(crate) expired: u64,
     /// What stays in old places, by the last walk.
     pub(crate) left: Moved,
+    /// The first keys that do.
+    pub(crate) stays: Vec<Stays>,
     /// The most that `used_memory` was.
     pub(crate) peak_bytes: u64,
     pub(crate) took: Duration,
@@ -156,7 +161,7 @@ impl Driver<'_> {
         self.used_bytes = vec![0];
         let mut walks = 1;
         loop {
-            let mut walked = Moved::default();
+            let mut walked = Walked::default();
             self.walk_over(0, server, &mut walked).map_err(Hindrance::into_error)?;
             let found = self.take(walked);
             if found == 0 {
@@ -205,15 +210,15 @@ impl Driver<'_> {
         if is_around && let Some(doubt) = pass.doubt_before() {
             return Ok(Passed::Doubtful(doubt));
         }
-        let mut walked = Moved::default();
+        let mut walked = Walked::default();
         self.used_bytes.resize(pass.nodes().servers().len(), 0);
         for node in 0..self.used_bytes.len() {
-            let led_before = walked.led_elsewhere;
+            let led_before = walked.0.led_elsewhere;
             let of_node = self.walk_over(node, &mut pass.nodes().servers()[node], &mut walked);
-            pass.note(node, walked.led_elsewhere - led_before);
+            pass.note(node, walked.0.led_elsewhere - led_before);
             if let Err(hindrance) = of_node {
                 // What has been moved counts, and what stays is not known.
-                self.done.moved += walked.moved;
+                self.done.moved += walked.0.moved;
                 return Err(hindrance);
             }
         }
@@ -236,9 +241,14 @@ impl Driver<'_> {
     }
 
     /// One walk over all databases of a server.
-    fn walk_over(&mut self, node: usize, server: &mut Server, walked: &mut Moved) -> Result<(), Hindrance> {
+    fn walk_over(
+        &mut self,
+        node: usize,
+        server: &mut Server,
+        (walked, stays_by_now): &mut Walked,
+    ) -> Result<(), Hindrance> {
         let mut round = Round::all(server)?;
-        while round.enter_next(server)?.is_some() {
+        while let Some(Database { number, .. }) = round.enter_next(server)? {
             let mut mover = (self.mover)();
             if server.version().is_cluster() {
                 mover = mover.on_node();
@@ -249,7 +259,8 @@ impl Driver<'_> {
             walked.seen += moved.seen;
             walked.members += moved.members;
             walked.led_elsewhere += moved.led_elsewhere;
-            walked.left.extend(moved.left.iter().cloned());
+            let stays = moved.left.iter().cloned();
+            stays_by_now.extend(stays.map(|(key, why)| Stays { database: number, key, why }));
             walked.left_count += moved.left_count;
             walked.left_in.extend(&moved.left_in);
             walked.without_key += moved.without_key;
@@ -260,11 +271,11 @@ impl Driver<'_> {
     }
 
     /// Notes what a walk over everything found; how many keys that were to move.
-    fn take(&mut self, walked: Moved) -> u64 {
+    fn take(&mut self, (walked, stays): Walked) -> u64 {
         let found = walked.moved;
         self.done.moved += found;
         self.done.seen = walked.seen;
-        self.done.left = walked;
+        (self.done.left, self.done.stays) = (walked, stays);
         found
     }
 
@@ -408,47 +419,4 @@ fn written_past(found: u64, walks: u32) -> String {
          run it again to go on",
         plural(found, "key")
     )
-}
-
-/// The command that removes what lies in a key's old place.
-fn removal_of_old(key: &[u8], layout: &Layout) -> String {
-    let old = match layout.locate(key) {
-        Located::Moving(moving) => moving.old,
-        Located::Placed(_) | Located::Plain | Located::Reserved => None,
-    };
-    Stored::of(old.as_ref(), key).removal()
-}
-
-/// How many stay in their old places, and who reaches them there.
-pub(crate) fn describe_left(left: &Moved) -> String {
-    let reached = left.left_count - left.without_key;
-    let reached = (reached > 0).then(|| match reached {
-        1 => "1 key stays in its old place, where clients of keyfold still reach it".to_owned(),
-        _ => format!("{} keys stay in old places, where clients of keyfold still reach them", count(reached)),
-    });
-    let without_key = (left.without_key > 0).then(|| {
-        let fields = plural(left.without_key, "field");
-        format!("{fields} of handmade hashes belong to no key, and clients of keyfold don't reach what is there")
-    });
-    reached.into_iter().chain(without_key).collect::<Vec<_>>().join("; ")
-}
-
-/// Why a key stays, and what to do, by the layout in which it is being moved.
-pub(crate) fn explain(key: &[u8], why: &Left, layout: &Layout) -> String {
-    match why {
-        Left::OtherType(kind) => format!("it is a {kind}; rename or remove it"),
-        Left::InBoth => format!(
-            "it was written in its old place too, past keyfold or before the move began; clients see the value in the new place. \
-             `{}` on the server itself, not through keyfold, removes the other one",
-            removal_of_old(key, layout)
-        ),
-        Left::Damaged(why) => format!("{why}; see keyfold verify"),
-        Left::NotAHash => {
-            "it is called as the hashes are that keys are moved out of, and is none; rename it".to_owned()
-        }
-        Left::NoKey { field } => format!(
-            "its field \"{}\" is the place of no key; write what it holds elsewhere, or remove it",
-            field.escape_ascii()
-        ),
-    }
 }

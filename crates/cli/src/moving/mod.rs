@@ -22,6 +22,7 @@ mod permissions;
 pub(crate) mod recovery;
 pub(crate) mod rollout;
 mod sample;
+pub(crate) mod stays;
 pub(crate) mod survey;
 
 use keyfold_survey::summary::Sizes;
@@ -44,7 +45,7 @@ pub(crate) struct Family {
     /// Keys in their old places; in buckets, fields that have expired are among them.
     pub(crate) keys: u64,
     /// Keys of other types that stay, the first of them.
-    pub(crate) others: Vec<(Vec<u8>, String)>,
+    pub(crate) others: Vec<(u32, Vec<u8>, String)>,
     pub(crate) other_keys: u64,
     /// Sets and hashes that have so many members that they are moved in steps.
     pub(crate) in_steps: u64,

@@ -200,7 +200,7 @@ impl<'m> Sample<'m> {
         }
     }
 
-    /// Weighs a spilled value of so many bytes, which goes, as what a codec made of it is weighed in the new place.
+    /// Weighs a spilled value, which goes: its key is weighed in the new place.
     pub(super) fn weigh_spill(&mut self, name_len: usize, stored: &[u8]) {
         self.before.add_string(name_len as u64, ValueShape::of(stored), false);
         self.large.gone += 1.0;

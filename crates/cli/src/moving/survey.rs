@@ -114,6 +114,7 @@ pub(crate) fn survey(
         while let Some(Database { number, keys }) = round.enter_next(server)? {
             let mut look = Look {
                 server: &mut *server,
+                database: number,
                 layout,
                 pace: &mut *pace,
                 share: (SAMPLE as f64 / all.max(1) as f64).min(1.0),
@@ -183,6 +184,7 @@ impl Change {
 /// The look at one database.
 struct Look<'a, 'm> {
     server: &'a mut Server,
+    database: u32,
     layout: &'m Layout,
     pace: &'a mut Pace,
     /// The share of buckets that is sampled.
@@ -306,7 +308,7 @@ impl<'m> Look<'_, 'm> {
         } else if kind != "none" && !kind.starts_with('-') {
             family.other_keys += 1;
             if family.others.len() < 20 {
-                family.others.push((key.to_vec(), kind));
+                family.others.push((self.database, key.to_vec(), kind));
             }
         }
         is_moved
@@ -405,7 +407,7 @@ impl<'m> Look<'_, 'm> {
             }
         }
         let all = self.read(&sampled)?;
-        let spills = self.read_coded_spills(&sampled, &all)?;
+        let spills = self.read_spills(&sampled, &all)?;
         for ((namespace, name), fields) in sampled.iter().zip(&all).filter(|(_, fields)| !fields.is_empty()) {
             let without_key = self.weigh_bucket(*namespace, name, fields, &spills);
             self.count_bucket(*namespace, fields.len() as u64 - without_key);
@@ -469,29 +471,41 @@ impl<'m> Look<'_, 'm> {
         Ok(all)
     }
 
-    /// The spilled values of these buckets that a codec wrote, as they are stored, by their names: they come out of it.
-    fn read_coded_spills(
+    /// The spilled values of these buckets as they are stored, by their names. Of a string that no codec wrote only how long it is
+    /// matters.
+    fn read_spills(
         &mut self,
         buckets: &[(NamespaceIndex, Vec<u8>)],
         all: &[Fields],
     ) -> anyhow::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
-        let mut names = Vec::new();
+        let mut wanted = Vec::new();
         for ((namespace, bucket), fields) in buckets.iter().zip(all) {
-            let keys = fields.iter().filter_map(|(field, stored)| {
+            let is_string = self.layout.namespace(*namespace).collection().is_none();
+            wanted.extend(fields.iter().filter_map(|(field, stored)| {
                 let key = self.layout.key_of(*namespace, bucket, field)?;
-                coded_spill(bucket, &key, stored)
-            });
-            names.extend(keys);
+                let (name, is_coded) = spill_of(bucket, &key, stored)?;
+                Some((name, is_string && !is_coded))
+            }));
         }
         let mut spills = BTreeMap::new();
-        for names in names.chunks(AT_ONCE) {
+        for wanted in wanted.chunks(AT_ONCE) {
             let mut commands = Commands::default();
             let last = CODED_UP_TO_BYTES.to_string();
-            names.iter().for_each(|name| commands.push(&[b"GETRANGE", name, b"0", last.as_bytes()]));
-            for (name, reply) in names.iter().zip(self.ask(&commands)?) {
-                let Ok(Reply::Bulk(stored)) = Reply::parse(&reply) else { continue };
+            for (name, by_length) in wanted {
+                match by_length {
+                    true => commands.push(&[b"STRLEN", name]),
+                    false => commands.push(&[b"GETRANGE", name, b"0", last.as_bytes()]),
+                }
+            }
+            for ((name, _), reply) in wanted.iter().zip(self.ask(&commands)?) {
+                let stored = match Reply::parse(&reply) {
+                    // Beyond that it takes as much in either place.
+                    Ok(Reply::Integer(len)) => vec![b'x'; usize::try_from(u64::try_from(len)?.min(CODED_UP_TO_BYTES))?],
+                    Ok(Reply::Bulk(stored)) => stored.to_vec(),
+                    _ => continue,
+                };
                 if !stored.is_empty() && stored.len() as u64 <= CODED_UP_TO_BYTES {
-                    spills.insert(name.clone(), stored.to_vec());
+                    spills.insert(name.clone(), stored);
                 }
             }
         }
@@ -535,7 +549,7 @@ impl<'m> Look<'_, 'm> {
                 // Weighed by some of its members.
                 continue;
             }
-            let spill = coded_spill(name, &key, stored).and_then(|name| spills.get_key_value(&name));
+            let spill = spill_of(name, &key, stored).and_then(|(name, _)| spills.get_key_value(&name));
             let spilled = spill.map(|(_, stored)| stored.as_slice());
             let read = read_stored(packing, self.layout.namespace(namespace), &key, stored, spilled);
             let Some((value, expires_at_ms)) = read else { continue };
@@ -593,10 +607,10 @@ fn told_bytes(
     survey::told_bytes(model, key.len() as u64, usage, is_table.then_some((of, members)), has_expiry)
 }
 
-/// The name of the value that a field of a bucket points to, where a codec wrote it.
-fn coded_spill(bucket: &[u8], key: &[u8], stored: &[u8]) -> Option<Vec<u8>> {
+/// The name of the spilled value that a field of a bucket points to, and whether a codec wrote that.
+fn spill_of(bucket: &[u8], key: &[u8], stored: &[u8]) -> Option<(Vec<u8>, bool)> {
     match Frame::decode(stored).ok()?.body {
-        Body::Spill { nonce, slot: Some(_) } => Some(spill_name(Layout::origin_of(bucket)?, nonce, key)),
+        Body::Spill { nonce, slot } => Some((spill_name(Layout::origin_of(bucket)?, nonce, key), slot.is_some())),
         _ => None,
     }
 }
@@ -614,7 +628,7 @@ fn read_stored(
     }
     let frame = Frame::decode(stored).ok()?;
     let value = match frame.body {
-        // As it is, it stays outside of buckets on both sides.
+        // Too long to be read, or gone: as it is, it stays outside of buckets on both sides.
         Body::Spill { .. } if spilled.is_none() => Vec::new(),
         _ => namespace.decode(key, &frame, spilled).ok()??.into_owned(),
     };

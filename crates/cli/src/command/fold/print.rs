@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use crate::config::fold::Fold;
 use crate::moving::carry_out::Done;
 use crate::moving::checks::Checks;
-use crate::moving::drive::{self, Driven};
+use crate::moving::drive::Driven;
+use crate::moving::stays;
 use crate::moving::survey::Survey;
 use crate::print::held;
 
@@ -96,7 +97,7 @@ pub(super) fn report(
     raised: &[String],
     out: &mut Paper,
 ) -> anyhow::Result<()> {
-    let Driven { moved, expired, left, peak_bytes, took, unproven, seen: _ } = &done.driven;
+    let Driven { moved, expired, left, stays, peak_bytes, took, unproven, seen: _ } = &done.driven;
     // It was asked for now and then while keys were moved, and not before or after that.
     let peak_bytes = (*peak_bytes).max(survey.used_bytes()).max(done.used_bytes);
     if config.flags.json {
@@ -139,10 +140,10 @@ pub(super) fn report(
         writeln!(
             out,
             "\n{}; their namespaces stay between their placements. Mend this and run the same command again:",
-            drive::describe_left(left)
+            stays::describe(left)
         )?;
-        for (key, why) in left.left.iter().take(config.flags.list) {
-            writeln!(out, "  \"{}\": {}", key.escape_ascii(), drive::explain(key, why, &done.layout))?;
+        for one in stays.iter().take(config.flags.list) {
+            writeln!(out, "  {}", one.line(&done.layout))?;
         }
     }
     if let Some(why) = unproven {

@@ -20,8 +20,8 @@ use crate::config::layout::Recover;
 use crate::layout::evidence::{Evidence, Verdict};
 use crate::layout::writer;
 use crate::moving::carry_out::Done;
-use crate::moving::drive::{describe_left, explain};
 use crate::moving::recovery::{describe, put_in_force, put_in_force_on_all, settle};
+use crate::moving::stays;
 
 /// Some keys hold two values, or another type.
 const LEFT: u8 = 3;
@@ -157,9 +157,9 @@ fn conclude(verdict: &Verdict, done: Option<&Done>, dry_run: bool, out: &mut Pap
         writeln!(out, "keys are looked for in two places, which is slower and loses nothing: {why}")?;
     }
     if done.driven.left.left_count > 0 {
-        writeln!(out, "\n{}:", describe_left(&done.driven.left))?;
-        for (key, why) in &done.driven.left.left {
-            writeln!(out, "  \"{}\": {}", key.escape_ascii(), explain(key, why, &done.layout))?;
+        writeln!(out, "\n{}:", stays::describe(&done.driven.left))?;
+        for stays in &done.driven.stays {
+            writeln!(out, "  {}", stays.line(&done.layout))?;
         }
     }
     if done.stragglers > 0 {

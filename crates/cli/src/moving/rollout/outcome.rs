@@ -1,10 +1,9 @@
 //! What came of bringing a layout, and what both ways of it share.
 
 use keyfold_core::layout::{Former, Layout, NamespaceIndex};
-use keyfold_core::mover::Left;
 use keyfold_report::number::{count, plural};
 
-use crate::moving::drive::explain;
+use crate::moving::stays::Stays;
 
 /// So many times it is begun anew where somebody else changes the layout meanwhile, as several keyfolds do that
 /// start together with one file.
@@ -20,7 +19,7 @@ pub(crate) struct Rollout {
     /// Whether the server was given a new one.
     pub(crate) written: bool,
     /// Keys that stay under their own names though their namespace is new, the first of them, and why.
-    pub(crate) left: Vec<(Vec<u8>, Left)>,
+    pub(crate) left: Vec<Stays>,
     /// Keys that somebody wrote past keyfold while the namespaces were settled, and that nobody looks for.
     pub(crate) stragglers: u64,
 }
@@ -57,9 +56,8 @@ impl Rollout {
                 namespace.line()
             )
         });
-        let left = self.left.iter().map(|(key, why)| {
-            format!("\"{}\" stays where it is: {}", key.escape_ascii(), explain(key, why, &self.layout))
-        });
+        let left =
+            self.left.iter().map(|stays| format!("{} stays where it is: {}", stays.name(), stays.why(&self.layout)));
         let hidden = (self.stragglers > 0).then(|| {
             format!(
                 "{} written past keyfold while this was done, and clients of keyfold don't see them. Point those \

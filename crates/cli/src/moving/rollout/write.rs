@@ -41,7 +41,7 @@ pub(super) fn write(
         writer::enter(nodes.home())?;
     }
     let done = fold_empty(nodes, before, &rollout.layout, &folded)?;
-    Ok(Rollout { layout: done.layout, left: done.driven.left.left, stragglers: done.stragglers, ..rollout })
+    Ok(Rollout { layout: done.layout, left: done.driven.stays, stragglers: done.stragglers, ..rollout })
 }
 
 fn check_absent(nodes: &mut Nodes, layout: &Layout, added: &[NamespaceIndex]) -> anyhow::Result<()> {

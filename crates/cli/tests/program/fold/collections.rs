@@ -265,6 +265,22 @@ fn what_is_promised_of_hashtables_and_large_ones_is_so() {
     assert!((promised - used).abs() < used * 0.04 + 131_072.0 && used < before, "{before} {promised} {used}");
 }
 
+/// Their keys are gone once they are unfolded.
+#[test]
+fn what_is_promised_of_spilled_values_is_so_both_ways() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut wire = stage.connect();
+    for id in 0..8000 {
+        said(&mut wire, &format!("SET page:{id} {id}{}", "x".repeat(90)));
+        said(&mut wire, &format!("HSET sess:{id} name {} n {id}", "x".repeat(80)));
+    }
+    let layout = "[[namespace]]\nkeys = 'page:{id:int}'\nbucket = { span = 100 }\n\
+         [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { span = 100 }\n";
+    is_as_promised(&stage.fold(layout, &["--json"]));
+    is_as_promised(&stage.fold(&layout.replace("100", "50"), &["--json"]));
+    is_as_promised(&stage.unfold(&["--json"]));
+}
+
 #[test]
 fn sets_of_very_many_members_move() {
     let Some(stage) = Stage::newest(&[]) else { return };

@@ -50,6 +50,17 @@ fn keys_of_other_types_stay_are_listed_and_work() {
     });
 }
 
+#[test]
+fn what_stays_is_named_with_its_database() {
+    let Some(stage) = Stage::newest(&[]) else { return };
+    let mut direct = stage.connect();
+    fill(&mut direct);
+    ok(&mut direct, &[b"SELECT", b"2"]);
+    assert_ne!(direct.call(&[b"RPUSH", b"user:5", b"a"]).unwrap()[0], b'-');
+    let ran = stage.fold(LAYOUT, &[]);
+    ran.assert_code(3).assert_says("such as db 2 \"user:5\" (list)").assert_says("\n  db 2 \"user:5\": it is a list");
+}
+
 /// What stays of one namespace keeps no other between its places, and is reached with all that lies beside its bucket.
 #[test]
 fn only_the_namespace_of_what_stays_stays_open() {
