@@ -79,6 +79,23 @@ fn large_requests_and_answers_travel_by_themselves() {
     assert!(!travels_apart("read:first") && travels_apart("read:next"));
 }
 
+/// A connection of its own speaks one protocol: another takes its place, which leaves no answer behind.
+#[test]
+fn large_answers_come_whole_where_the_protocol_changes_between_them() {
+    let stage = stage();
+    let value = vec![b'x'; 3 * MEGABYTE];
+    stage.server.connect().unwrap().call(&[b"SET", b"large", &value]).unwrap();
+    let mut client = stage.connect();
+    client.call(&[b"GET", b"large"]).unwrap();
+    for _ in 0..5 {
+        client.send_bytes(&commands(&["GET large", "HELLO 3", "GET large", "RESET", "GET large", "HELLO 2"])).unwrap();
+        for is_large in [true, false, true, false, true, false] {
+            let reply = client.reply().unwrap();
+            assert_eq!(reply.len() > value.len(), is_large, "{}", reply[..reply.len().min(60)].escape_ascii());
+        }
+    }
+}
+
 #[test]
 fn a_client_whose_answer_is_cut_off_is_closed() {
     let server = start_server(&[]);
