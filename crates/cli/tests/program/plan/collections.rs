@@ -81,6 +81,33 @@ fn small_ones_are_folded_and_take_what_is_promised() {
     }
 }
 
+/// That takes more by far where a server has it, and isn't there where the plan is proved.
+#[test]
+fn a_plan_is_proved_where_single_fields_expire() {
+    for binary in servers() {
+        let server = binary.start(&[]).unwrap();
+        if !server.connect().unwrap().call(&[b"HPTTL", b"none", b"FIELDS", b"1", b"f"]).unwrap().starts_with(b"*") {
+            continue;
+        }
+        send(
+            &server,
+            (0..8000)
+                .map(|id| words(&format!("HSET session:{id} uid {id} ip 10.0.0.{} token {}", id % 250, id * 7919))),
+        );
+        let mut wire = server.connect().unwrap();
+        for id in 0..4000 {
+            wire.call(&[b"HEXPIRE", format!("session:{id}").as_bytes(), b"30000", b"FIELDS", b"1", b"token"]).unwrap();
+        }
+        let report = prove(&binary, &server, "single fields expire", &["--no-values"]);
+        assert_eq!(
+            report["proof"]["keys_otherwise"].as_u64() > Some(3000),
+            binary.name().starts_with("valkey"),
+            "{report:#}"
+        );
+        assert_eq!(family(&report, "session:{id:int}")["advice"], "fold", "{report:#}");
+    }
+}
+
 /// What is promised of a fold, and what lies in buckets after it, in bytes; its keys are so many then.
 #[track_caller]
 fn folded_as_planned(server: &Server, kind: &str, keys: u64, more: &[&str]) -> (f64, f64) {

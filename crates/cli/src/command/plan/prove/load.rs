@@ -7,7 +7,7 @@ use keyfold_core::collection::{Collection, CollectionKind};
 use keyfold_core::dialect::Dialect;
 use keyfold_core::exchange::find_in_parts_command;
 use keyfold_core::layout::Layout;
-use keyfold_core::memory::ValueShape;
+use keyfold_core::memory::{Model, ValueShape};
 use keyfold_core::record::{Content, SetsAs, physical_read};
 use keyfold_report::progress::Progress;
 use keyfold_server::{Commands, Server};
@@ -44,6 +44,34 @@ pub(super) struct Load<'k> {
     members: BTreeMap<usize, Vec<u8>>,
     /// The databases that keys are from, each with the one that they come to.
     databases: BTreeMap<u32, u32>,
+    /// What the server that the plan is for has otherwise than it is once it was loaded.
+    otherwise: Otherwise,
+}
+
+/// Sets and hashes that take more or less where they are than they do once they were written anew: fields of theirs expire, which isn't
+/// loaded, or they were larger once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Otherwise {
+    pub(super) keys: usize,
+    /// What they take more once they were, in bytes.
+    pub(super) more_bytes: f64,
+}
+
+/// What is off by less, as a share, is taken for the same.
+const THE_SAME: f64 = 0.1;
+
+impl Otherwise {
+    /// Compares what one takes where it is with what it will.
+    fn compare(&mut self, model: &Model, sampled: &SampledKey, collection: &Collection) {
+        let Some(told) = sampled.plain_bytes else { return };
+        let (told, key_len) = (f64::from(told.get()), sampled.key.len() as u64);
+        let fresh = model.collection_bytes(key_len, collection, sampled.has_expiry) as f64;
+        let settled = model.settled_collection_bytes(key_len, collection, sampled.has_expiry) as f64;
+        if told > fresh.max(settled) * (1.0 + THE_SAME) || told < fresh.min(settled) * (1.0 - THE_SAME) {
+            self.keys += 1;
+            self.more_bytes += fresh - told;
+        }
+    }
 }
 
 impl Loaded<'_> {
@@ -67,7 +95,7 @@ impl<'k> Load<'k> {
     pub(super) fn new(keys: &'k [Loaded<'k>], layout: &'k Layout) -> Self {
         let mut databases: BTreeMap<u32, u32> = keys.iter().map(|loaded| (loaded.sampled.database, 0)).collect();
         databases.values_mut().zip((0..DATABASES).cycle()).for_each(|(to, number)| *to = number);
-        Self { keys, layout, members: BTreeMap::new(), databases }
+        Self { keys, layout, members: BTreeMap::new(), databases, otherwise: Otherwise::default() }
     }
 
     /// Has what follows be of the database that this one's keys come to, where what was before isn't.
@@ -110,10 +138,16 @@ impl<'k> Load<'k> {
         Ok(values)
     }
 
-    /// Writes them all; `real` reads values of the server that the plan is for.
+    /// What was met when they were written as they are.
+    pub(super) fn otherwise(&self) -> Otherwise {
+        self.otherwise
+    }
+
+    /// Writes them all to a server of this memory; `real` reads values of the server that the plan is for.
     pub(super) fn write(
         &mut self,
         server: &mut Server,
+        model: &Model,
         real: &mut dyn Values,
         progress: &mut Progress,
     ) -> anyhow::Result<()> {
@@ -130,6 +164,7 @@ impl<'k> Load<'k> {
                 if collection.is_some() && place.is_none() {
                     let collection = Collection::unpack(value).context(UNPACKS_NOT)?;
                     self.members.insert(index, member_of(&collection));
+                    self.otherwise.compare(model, sampled, &collection);
                     write_plain(key, &collection, expires_at_ms, &mut commands);
                     continue;
                 }

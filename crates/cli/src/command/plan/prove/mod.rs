@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use super::gather::{Gathered, Survey};
 use crate::config::plan::PlanConfig;
 use crate::scan::Values;
-use load::{Load, Loaded, PIPELINE};
+use load::{Load, Loaded, Otherwise, PIPELINE};
 
 /// How far bytes may be from what was predicted.
 pub(super) const TOLERANCE_PERCENT: f64 = 5.0;
@@ -56,6 +56,8 @@ pub(super) struct Proof {
     folded_bytes: Pair,
     plain_us: Pair,
     folded_us: Pair,
+    /// Keys that take otherwise where they are than they do here.
+    otherwise: usize,
 }
 
 impl Proof {
@@ -76,6 +78,7 @@ impl Proof {
             "server": self.server,
             "keys": self.keys,
             "keys_wanted": self.wanted,
+            "keys_otherwise": self.otherwise,
             "plain_bytes": pair(&self.plain_bytes),
             "folded_bytes": pair(&self.folded_bytes),
             "plain_read_us": pair(&self.plain_us),
@@ -112,9 +115,18 @@ impl Proof {
             true => format!(", all that the sample of the families has ({} were wanted)", count(self.wanted as u64)),
             false => String::new(),
         };
+        let otherwise = match self.otherwise {
+            0 => String::new(),
+            keys => format!(
+                ".\n{} of them {} more or less where they are than written anew, as here: single fields expire, or they were larger \
+                 once",
+                count(keys as u64),
+                if keys == 1 { "takes" } else { "take" }
+            ),
+        };
         format!(
             "{}\n\n{} loaded into {} twice{fewer}; µs depend on the machine, and the prediction is of another: compare how \
-             many times as long a read takes",
+             many times as long a read takes{otherwise}",
             render(&heads, rows, room),
             plural(self.keys as u64, "key"),
             self.server
@@ -134,10 +146,12 @@ pub(super) fn prove(
     let mut trial = Trial::new(plan, survey, config.prove_keys)?;
     values.expect(Load::new(&trial.keys, &trial.layout).real_keys())?;
     let program = config.flags.server.clone().or_else(|| program_like(flavor));
-    let (plain_bytes, plain_us, server, facts) = measure(program.as_deref(), &trial, false, values)?;
+    let Measured { bytes: plain_bytes, us: plain_us, server, facts, otherwise } =
+        measure(program.as_deref(), &trial, false, values)?;
     let aims = Aims { model: facts.model, server: facts.server, limits: facts.limits, ..aims.clone() };
     trial.predict(&aims);
-    let (folded_bytes, folded_us, ..) = measure(program.as_deref(), &trial, true, values)?;
+    trial.plain_bytes += otherwise.more_bytes;
+    let Measured { bytes: folded_bytes, us: folded_us, .. } = measure(program.as_deref(), &trial, true, values)?;
     let pair = |predicted: f64, measured: f64| Pair { predicted, measured };
     let server = if aims.by_slot { format!("{server} (out of a cluster)") } else { server };
     Ok(Proof {
@@ -148,6 +162,7 @@ pub(super) fn prove(
         folded_bytes: pair(trial.folded_bytes, folded_bytes),
         plain_us: pair(trial.plain_us, plain_us),
         folded_us: pair(trial.folded_us, folded_us),
+        otherwise: otherwise.keys,
     })
 }
 
@@ -244,13 +259,23 @@ fn program_like(flavor: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(&name)).find(|file| file.is_file())
 }
 
+/// What keys took that were loaded into a server.
+struct Measured {
+    bytes: f64,
+    /// Microseconds a read.
+    us: f64,
+    server: String,
+    facts: memory::ServerModel,
+    otherwise: Otherwise,
+}
+
 /// Loads the keys into a fresh server, as they are or by the plan, and reads them: bytes, µs a read, and the server.
 fn measure(
     program: Option<&Path>,
     trial: &Trial<'_>,
     as_planned: bool,
     values: &mut dyn Values,
-) -> anyhow::Result<(f64, f64, String, memory::ServerModel)> {
+) -> anyhow::Result<Measured> {
     let own = OwnServer::start(program, None).context("can't start a server to prove the plan on; see --server")?;
     let mut server = own.connect()?;
     let plain = Layout::default();
@@ -265,7 +290,7 @@ fn measure(
     // Every command allocates at its first call.
     let mut load = Load::new(&trial.keys, layout);
     let mut warm = Load::new(&trial.keys[..trial.keys.len().min(PIPELINE)], layout);
-    warm.write(&mut server, values, &mut Progress::new(what, 0))?;
+    warm.write(&mut server, &facts.model, values, &mut Progress::new(what, 0))?;
     warm.read(&mut server)?;
     server.ask::<()>(&[b"FLUSHALL", b"SYNC"])?;
     // What it keeps of commands' latencies goes, here and at the end: other keys are read by other commands.
@@ -276,7 +301,7 @@ fn measure(
     if as_planned {
         dictionaries::write(&mut server, &trial.layout)?;
     }
-    load.write(&mut server, values, &mut Progress::new(what, trial.keys.len()))?;
+    load.write(&mut server, &facts.model, values, &mut Progress::new(what, trial.keys.len()))?;
     // The first reading moves tables that have grown, the second is timed.
     load.read(&mut server)?;
     server.ask::<()>(&[b"CONFIG", b"RESETSTAT"])?;
@@ -284,7 +309,8 @@ fn measure(
     let us = read_us(&mut server)? / trial.keys.len() as f64;
     server.ask::<()>(&[b"CONFIG", b"RESETSTAT"])?;
     drop(server);
-    Ok((used_memory(&own)? - empty, us, name, facts))
+    let bytes = used_memory(&own)? - empty;
+    Ok(Measured { bytes, us, server: name, facts, otherwise: load.otherwise() })
 }
 
 /// Microseconds that the server spent on reads. What a script calls counts twice, half a microsecond for each.
