@@ -69,7 +69,7 @@ async fn walk_for_ever(errand: Errand, config: Arc<Config>, observations: Option
     let lease = errand.with_env(|env| Lease::to_sweep((env.nonces)()));
     let errand = errand.in_database(0);
     let pace = Pace::new(config.sweep.fields_per_second);
-    let mut walker = Walker { errand, holding: Holding::of(lease), pace, count: None };
+    let mut walker = Walker { errand, holding: Holding::of(lease), pace, count: None, allocator: None };
     let mut pause = config.sweep.pause;
     loop {
         tokio::time::sleep(pause).await;
@@ -170,6 +170,8 @@ struct Walker {
     pace: Pace,
     /// Counts what it comes by, where somebody wants to know and nothing was passed over.
     count: Option<ContentsCount>,
+    /// The server's, once it was asked.
+    allocator: Option<Allocator>,
 }
 
 impl Walker {
@@ -210,18 +212,22 @@ impl Walker {
         });
     }
 
-    async fn begin_count(&self, observations: &Observations) -> ContentsCount {
+    async fn begin_count(&mut self, observations: &Observations) -> ContentsCount {
+        if self.allocator.is_none() {
+            self.allocator = self.ask_allocator().await.ok();
+        }
         let (limits, in_cluster) = (observations.limits(), self.errand.is_before_cluster());
-        let allocator = self.allocator().await.unwrap_or_default();
+        let allocator = self.allocator.unwrap_or_default();
         self.errand.with_env(|env| ContentsCount::new(env.server, limits, allocator, in_cluster))
     }
 
-    /// The server's, or that of one node; none where it doesn't tell, as some managed services don't.
-    async fn allocator(&self) -> Option<Allocator> {
-        let node = self.errand.nodes().into_iter().next()?;
+    /// The server's allocator, or that of one node; that of official builds where it doesn't tell, as some managed services don't.
+    async fn ask_allocator(&self) -> Result<Allocator, LinkError> {
+        let node = self.errand.nodes().into_iter().next().flatten();
         let mut errand = self.errand.another().at_node(node);
-        let told = errand.ask_one(|wire| write_command(wire, &[b"MEMORY", b"MALLOC-STATS"])).await.ok()?;
-        Allocator::from_malloc_stats(&String::from_utf8_lossy(Reply::parse(&told).ok()?.bytes()?))
+        let told = errand.ask_one(|wire| write_command(wire, &[b"MEMORY", b"MALLOC-STATS"])).await?;
+        let stats = Reply::parse(&told)?.bytes().map(String::from_utf8_lossy);
+        Ok(stats.and_then(|stats| Allocator::from_malloc_stats(&stats)).unwrap_or_default())
     }
 
     async fn walk_node(&mut self, node: Option<Node>, all: &mut Swept) -> Result<(), Broken> {

@@ -41,9 +41,8 @@ fn sparse(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Find
         None => family.has_integer_fields() && family.fill.mean() < SPARSE_BY_HAND,
     };
     let after = family.bucketed_bytes().filter(|_| is_sparse)?;
-    let of_slot = namespace.and_then(count_of_slot);
     // No slot can have fewer.
-    if of_slot == Some(1) {
+    if namespace.and_then(count_of_slot) == Some(1) {
         return None;
     }
     let now = family.bytes();
@@ -68,11 +67,11 @@ fn sparse(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Find
         )),
     };
     // A slot has few keys, and what they save follows from how many it has: the plan says it.
-    if of_slot.is_none() {
+    if namespace.is_some_and(|namespace| namespace.placement.is_by_slot()) {
+        finding.mends.push(mend);
+    } else {
         finding.cost_bytes = Some(saves);
         finding.mends.push(mend.saving(now, after));
-    } else {
-        finding.mends.push(mend);
     }
     if namespace.is_none() {
         finding.mends.push(folded_by_keyfold(seen));
@@ -109,10 +108,10 @@ fn nearly_full(seen: &Observation, name: &FamilyName, family: &Family) -> Option
     })
 }
 
-/// The buckets that a slot has at the most, for a cluster; a *span* or *by* is taken for many.
+/// The buckets that a slot has, where they are counted by slot, as for a cluster.
 fn count_of_slot(namespace: &Namespace) -> Option<u64> {
     let placement = &namespace.placement;
-    placement.is_by_slot().then(|| placement.as_count().map_or(u64::MAX - 1, Count::count))
+    placement.as_count().filter(|_| placement.is_by_slot()).map(Count::count)
 }
 
 /// The `count` by which buckets have about as many entries as they should; for a cluster it is that of a slot.
@@ -121,7 +120,7 @@ fn better_count(namespace: &Namespace, fill: &Fill) -> u64 {
     if !placement.is_by_slot() {
         return fill.entries().div_ceil(AIM_ENTRIES).max(2);
     }
-    let now = placement.as_count().map_or(1, Count::count);
+    let now = count_of_slot(namespace).unwrap_or(1);
     let entries_of_slot = fill.entries().saturating_mul(now).div_ceil(fill.hashes().max(1));
     entries_of_slot.div_ceil(AIM_ENTRIES).max(1)
 }
