@@ -40,9 +40,21 @@ pub(super) struct Look {
     name: Vec<u8>,
     class: Class,
     ask: Ask,
+    is_second: bool,
 }
 
 impl Look {
+    /// The same of the other type, once the name holds another than it was asked as: a server since upgraded packs sets, and has what
+    /// was written before as hashes.
+    pub(super) fn otherwise(&self) -> Option<Self> {
+        let ask = match self.ask {
+            Ask::Set => Ask::Hash,
+            Ask::Hash => Ask::Set,
+            Ask::Directory => return None,
+        };
+        (!self.is_second).then(|| Self { ask, is_second: true, name: self.name.clone(), ..*self })
+    }
+
     pub(super) fn send(&self, wire: &mut Vec<u8>) {
         let command: &[u8] = match self.ask {
             Ask::Directory => b"STRLEN",
@@ -132,7 +144,7 @@ impl PartsCount {
         let names = self.classes[class as usize].names(ask);
         names.met += 1;
         let is_read = names.met <= FIRST || names.met.is_multiple_of(ONE_OF);
-        is_read.then(|| Look { namespace, name: name.to_vec(), class, ask })
+        is_read.then(|| Look { namespace, name: name.to_vec(), class, ask, is_second: false })
     }
 
     /// Takes what the server answers to that; how many members it was.

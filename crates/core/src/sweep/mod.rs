@@ -250,7 +250,11 @@ impl Sweep {
                     call.iter().for_each(|call| look_again(call, left_alone, env));
                 }
                 // A bucket's name may hold another type, in this database or since it was noted.
-                (Sent::Suspects(_), Reply::Error(error)) if error.starts_with(b"WRONGTYPE") => {}
+                (Sent::Suspects(suspects), Reply::Error(error)) if error.starts_with(b"WRONGTYPE") => {
+                    if let Suspect::Look(look) = &suspects[index] {
+                        self.suspects.extend(look.otherwise().map(Suspect::Look));
+                    }
+                }
                 // Its slot has moved, or is moving: whoever walks there finds it.
                 (Sent::Suspects(_), Reply::Error(_)) if self.by_slot && Redirect::read(raw).is_some() => {}
                 (_, Reply::Error(error)) => return Err(String::from_utf8_lossy(error).into_owned()),

@@ -1,6 +1,8 @@
 use super::*;
+use crate::collection::parts::Class;
 use crate::drive::Context;
 use crate::frame;
+use crate::memory::{Allocator, Limits};
 use crate::server_info::ServerInfo;
 
 const NOW_MS: i64 = 1_700_000_000_000;
@@ -49,4 +51,27 @@ fn a_bucket_of_which_the_server_left_a_field_alone_is_looked_through_again() {
     assert_eq!(due_after(b"-MOVED 7 127.0.0.1:7001\r\n"), None);
     // Numbers that no group of the call has.
     assert_eq!(due_after(b"*3\r\n:0\r\n:2\r\n:-9223372036854775808\r\n"), None);
+}
+
+/// Parts of a set are hashes where the server that they were written to packs no sets, and another may have them by now.
+#[test]
+fn a_part_of_the_other_type_is_read_as_that_once() {
+    let layout =
+        Layout::parse_file("[[namespace]]\nkeys = 'tags:{id:int}'\ntype = 'set'\nbucket = { span = 64 }\n").unwrap();
+    let context = Context::new(&layout, ServerInfo { name: "redis".into(), version: "8.0.0".into() });
+    let mut nonces = || 7;
+    let env = context.env(NOW_MS, &mut nonces);
+    let mut count = ContentsCount::new(env.server, Limits::default(), Allocator::BUNDLED, false);
+    let name = b"~0|0000000000000007t1";
+    let look = count.meet_part(NamespaceIndex(0), PartName::Part(Class::Texts, 1), name, &layout).unwrap();
+    let mut sweep = Sweep::over(None).counting(Some(count));
+    sweep.suspects.push(Suspect::Look(look));
+    for command in ["SMEMBERS", "HGETALL"] {
+        let mut wire = Vec::new();
+        assert_eq!(sweep.next(&mut wire), Some(1));
+        assert!(String::from_utf8_lossy(&wire).contains(command), "{}", wire.escape_ascii());
+        let wrong = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n".to_vec();
+        sweep.handle_replies(&[wrong], &env).unwrap();
+    }
+    assert_eq!(sweep.next(&mut Vec::new()), None);
 }
