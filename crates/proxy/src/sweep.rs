@@ -170,7 +170,7 @@ struct Walker {
     pace: Pace,
     /// Counts what it comes by, where somebody wants to know and nothing was passed over.
     count: Option<ContentsCount>,
-    /// The server's, once it was asked.
+    /// The server's, once it has told.
     allocator: Option<Allocator>,
 }
 
@@ -214,20 +214,20 @@ impl Walker {
 
     async fn begin_count(&mut self, observations: &Observations) -> ContentsCount {
         if self.allocator.is_none() {
-            self.allocator = self.ask_allocator().await.ok();
+            self.allocator = self.ask_allocator().await;
         }
         let (limits, in_cluster) = (observations.limits(), self.errand.is_before_cluster());
+        // That of official builds, where the server doesn't tell, as some managed services don't.
         let allocator = self.allocator.unwrap_or_default();
         self.errand.with_env(|env| ContentsCount::new(env.server, limits, allocator, in_cluster))
     }
 
-    /// The server's allocator, or that of one node; that of official builds where it doesn't tell, as some managed services don't.
-    async fn ask_allocator(&self) -> Result<Allocator, LinkError> {
+    /// The server's allocator, or that of one node.
+    async fn ask_allocator(&self) -> Option<Allocator> {
         let node = self.errand.nodes().into_iter().next().flatten();
         let mut errand = self.errand.another().at_node(node);
-        let told = errand.ask_one(|wire| write_command(wire, &[b"MEMORY", b"MALLOC-STATS"])).await?;
-        let stats = Reply::parse(&told)?.bytes().map(String::from_utf8_lossy);
-        Ok(stats.and_then(|stats| Allocator::from_malloc_stats(&stats)).unwrap_or_default())
+        let told = errand.ask_one(|wire| write_command(wire, &[b"MEMORY", b"MALLOC-STATS"])).await.ok()?;
+        Allocator::from_malloc_stats(&String::from_utf8_lossy(Reply::parse(&told).ok()?.bytes()?))
     }
 
     async fn walk_node(&mut self, node: Option<Node>, all: &mut Swept) -> Result<(), Broken> {

@@ -3,6 +3,7 @@
 //! Every name is looked at. Values are read of a sample that holds whole buckets: those whose name, old or new,
 //! falls under a threshold. So what buckets will take is known byte for byte for the sample, and scales.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use keyfold_core::collection::{Collection, CollectionKind, MOST_MEMBERS};
@@ -471,20 +472,20 @@ impl<'m> Look<'_, 'm> {
         Ok(all)
     }
 
-    /// The spilled values of these buckets as they are stored, by their names. Of a string that no codec wrote only how long it is
-    /// matters.
+    /// The spilled values of these buckets, by their names. Of a string that no codec wrote, nor will, only how long it is matters.
     fn read_spills(
         &mut self,
         buckets: &[(NamespaceIndex, Vec<u8>)],
         all: &[Fields],
-    ) -> anyhow::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+    ) -> anyhow::Result<BTreeMap<Vec<u8>, Spilled>> {
         let mut wanted = Vec::new();
         for ((namespace, bucket), fields) in buckets.iter().zip(all) {
-            let is_string = self.layout.namespace(*namespace).collection().is_none();
+            let namespace_of = self.layout.namespace(*namespace);
+            let is_taken_as_it_is = namespace_of.collection().is_none() && namespace_of.codecs.written().is_none();
             wanted.extend(fields.iter().filter_map(|(field, stored)| {
                 let key = self.layout.key_of(*namespace, bucket, field)?;
                 let (name, is_coded) = spill_of(bucket, &key, stored)?;
-                Some((name, is_string && !is_coded))
+                Some((name, is_taken_as_it_is && !is_coded))
             }));
         }
         let mut spills = BTreeMap::new();
@@ -498,14 +499,16 @@ impl<'m> Look<'_, 'm> {
                 }
             }
             for ((name, _), reply) in wanted.iter().zip(self.ask(&commands)?) {
-                let stored = match Reply::parse(&reply) {
+                let spilled = match Reply::parse(&reply) {
                     // Beyond that it takes as much in either place.
-                    Ok(Reply::Integer(len)) => vec![b'x'; usize::try_from(u64::try_from(len)?.min(CODED_UP_TO_BYTES))?],
-                    Ok(Reply::Bulk(stored)) => stored.to_vec(),
+                    Ok(Reply::Integer(len)) => Spilled::OfBytes(u64::try_from(len)?.min(CODED_UP_TO_BYTES)),
+                    Ok(Reply::Bulk(stored)) if stored.len() as u64 <= CODED_UP_TO_BYTES => {
+                        Spilled::Read(stored.to_vec())
+                    }
                     _ => continue,
                 };
-                if !stored.is_empty() && stored.len() as u64 <= CODED_UP_TO_BYTES {
-                    spills.insert(name.clone(), stored);
+                if !spilled.stored().is_empty() {
+                    spills.insert(name.clone(), spilled);
                 }
             }
         }
@@ -528,7 +531,7 @@ impl<'m> Look<'_, 'm> {
         namespace: NamespaceIndex,
         name: &[u8],
         fields: &Fields,
-        spills: &BTreeMap<Vec<u8>, Vec<u8>>,
+        spills: &BTreeMap<Vec<u8>, Spilled>,
     ) -> u64 {
         let (mut bucket, mut without_key) = (BucketCost::default(), 0);
         let packing = self.layout.packing_in(name);
@@ -550,11 +553,12 @@ impl<'m> Look<'_, 'm> {
                 continue;
             }
             let spill = spill_of(name, &key, stored).and_then(|(name, _)| spills.get_key_value(&name));
-            let spilled = spill.map(|(_, stored)| stored.as_slice());
-            let read = read_stored(packing, self.layout.namespace(namespace), &key, stored, spilled);
+            let spilled = spill.map(|(name, spilled)| (name.len(), spilled.stored()));
+            let value = spilled.as_ref().map(|(_, stored)| &**stored);
+            let read = read_stored(packing, self.layout.namespace(namespace), &key, stored, value);
             let Some((value, expires_at_ms)) = read else { continue };
-            if let Some((name, stored)) = spill {
-                self.sample(namespace).weigh_spill(name.len(), stored);
+            if let Some((name_len, stored)) = spilled {
+                self.sample(namespace).weigh_spill(name_len, &stored);
             }
             let is_packed = self.layout.namespace(namespace).collection().is_some();
             match Collection::unpack(&value).ok().filter(|_| is_packed) {
@@ -605,6 +609,22 @@ fn told_bytes(
     };
     let is_table = Reply::parse(encoding).ok().and_then(|reply| reply.bytes()) == Some(b"hashtable");
     survey::told_bytes(model, key.len() as u64, usage, is_table.then_some((of, members)), has_expiry)
+}
+
+/// What is known of a spilled value.
+enum Spilled {
+    Read(Vec<u8>),
+    OfBytes(u64),
+}
+
+impl Spilled {
+    /// What is stored, or something as long.
+    fn stored(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Read(stored) => stored.into(),
+            Self::OfBytes(len) => vec![b'x'; usize::try_from(*len).unwrap_or(0)].into(),
+        }
+    }
 }
 
 /// The name of the spilled value that a field of a bucket points to, and whether a codec wrote that.

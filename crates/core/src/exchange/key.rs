@@ -60,6 +60,17 @@ pub(super) enum Found {
     TooMany { kind: Vec<u8>, why: String, expires_at_ms: Option<i64> },
 }
 
+impl Found {
+    /// Takes a string of its own that is longer for unread: it was read so far only.
+    pub(super) fn leave_longer_than(&mut self, most: usize) {
+        if let Self::Native { kind, value: Some(value), expires_at_ms, .. } = self
+            && value.len() > most
+        {
+            *self = Self::TooMany { kind: std::mem::take(kind), why: String::new(), expires_at_ms: *expires_at_ms };
+        }
+    }
+}
+
 /// What is known of the spilled value that a stored value points to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Spilled {

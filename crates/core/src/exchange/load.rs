@@ -130,7 +130,7 @@ impl Load {
     }
 
     /// A load of what WATCH has to know: of keys in one place what lies in buckets, and not the spilled values, whose nonces say
-    /// enough; of one that is being moved to a bucket or from there all that is not of many members.
+    /// enough; of one that is being moved to a bucket or from there all that is not long.
     pub(crate) fn for_watch<'a>(env: &Env<'_>, logical: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut load = Self::new(env, logical).watched();
         let Self { keys, groups, .. } = &mut load;
@@ -297,7 +297,10 @@ impl Load {
                     if !self.taken_for_strings {
                         commands.push(&[b"TYPE", physical]);
                     }
-                    commands.push(&[b"GET", physical]);
+                    match self.leaves_spills {
+                        true => commands.push(&[b"GETRANGE", physical, b"0", READ_ALONG_BYTES.to_string().as_bytes()]),
+                        false => commands.push(&[b"GET", physical]),
+                    }
                     commands.push(&[if self.reading.has_pexpiretime { b"PEXPIRETIME" } else { b"PTTL" }, physical]);
                 }
             }
@@ -374,6 +377,9 @@ impl Load {
                     let kind = if self.taken_for_strings { UNASKED_TYPE } else { next() };
                     read_native([kind, next(), next()], self.reading.has_pexpiretime, now_ms)?
                 };
+                if self.leaves_spills {
+                    first.found.leave_longer_than(READ_ALONG_BYTES);
+                }
                 continue;
             }
             let raw = next();

@@ -282,8 +282,8 @@ impl Requests {
             cluster.doubt_map();
             return refuse(state, plan, args, NO_NODE);
         }
-        // Its own connection goes to one node at a time; each answer wakes it.
-        if state.own.as_ref().is_some_and(|own| !own.serves(node, plan.lane) && !own.is_idle()) {
+        // Its own connection goes to one node at a time; each answer of that wakes the client.
+        if state.own.as_ref().is_some_and(|own| !own.serves(node, plan.lane) && own.is_awaited()) {
             return Start::Wait;
         }
         let upstream = own_lane(state, node, plan.lane, &self.client, &self.worker);

@@ -312,7 +312,7 @@ impl Cluster {
     /// All replies have come from a replica.
     fn finish_at_replica(&self, mut step: NodeStep, worker: &Rc<Worker>) {
         match step.outcome() {
-            Outcome::Answered(replies) => self.hand_out(&step.whose, &replies, worker),
+            Outcome::Answered(replies) => self.hand_out(&step.whose, None, &replies, worker),
             Outcome::Led(cause) => {
                 let said = String::from_utf8_lossy(&cause);
                 let is_of_slot = matches!(Redirect::read(&cause), Some(Redirect::Ask(..) | Redirect::TryAgain));
@@ -351,16 +351,18 @@ impl Cluster {
         let now_ms = self.now_ms();
         for after in after {
             match after {
-                After::Begin { before, replies, commands } => self.begin_next(&before, replies, commands, worker),
+                After::Begin { before, replies, commands } => {
+                    self.begin_next(&before, Some(node), replies, commands, worker);
+                }
                 After::Finish(step) if step.whose.is_alone() => {
                     let alone = self.router.borrow_mut().finish_alone(node, step, now_ms);
-                    self.go_on_alone(alone, worker);
+                    self.go_on_alone(alone, Some(node), worker);
                 }
                 After::Finish(step) if step.whose.replica.is_some() => self.finish_at_replica(step, worker),
                 After::Finish(step) => {
                     let finished = self.router.borrow_mut().finish(node, step, now_ms);
                     if let Some((whose, replies)) = finished {
-                        self.hand_out(&whose, &replies, worker);
+                        self.hand_out(&whose, None, &replies, worker);
                     }
                 }
             }
@@ -402,7 +404,7 @@ impl Cluster {
                     note_written_ahead(&step);
                     self.send(node, step, worker);
                 }
-                Some(Order::Answer(whose, replies)) => self.hand_out(&whose, &replies, worker),
+                Some(Order::Answer(whose, replies)) => self.hand_out(&whose, None, &replies, worker),
             }
         }
         if self.router.borrow_mut().take_wish_for_map() {
@@ -417,35 +419,41 @@ impl Cluster {
         router.into_iter().chain(refresh).min()
     }
 
-    /// Hands over replies that were kept back.
-    fn hand_out(&self, whose: &Whose, replies: &[Vec<u8>], worker: &Rc<Worker>) {
+    /// Hands over replies that were kept back, of `node` where that matters to what follows.
+    fn hand_out(&self, whose: &Whose, node: Option<Node>, replies: &[Vec<u8>], worker: &Rc<Worker>) {
         for reply in replies {
             let mut wire = Vec::new();
             match worker.with_env(|env| whose.handle_reply(reply, env, &mut wire)) {
                 Progress::Kept => {}
                 Progress::More(replies) => {
-                    self.begin_next(whose, replies, wire, worker);
+                    self.begin_next(whose, node, replies, wire, worker);
                 }
                 Progress::Unexpected => whose.lose("a node sent a reply of another kind than the command has"),
             }
         }
     }
 
-    fn begin_next(&self, before: &Whose, replies: u32, mut commands: Vec<u8>, worker: &Rc<Worker>) {
+    /// Goes on with what the replies of `node` have led to.
+    fn begin_next(&self, before: &Whose, node: Option<Node>, replies: u32, mut commands: Vec<u8>, worker: &Rc<Worker>) {
         let next = before.next(replies);
         if let (Some(replica), None) = (before.replica, next.replica) {
             self.replicas.borrow_mut().note_returned(replica, None);
         }
-        match next.is_alone() {
-            true => before.client.send_alone(next.step(commands, self.now_ms())),
-            false => self.begin(next, &mut commands, worker),
+        match node {
+            _ if !next.is_alone() => self.begin(next, &mut commands, worker),
+            // Its client may have gone on to another node meanwhile.
+            Some(node) if !next.stays => {
+                let step = next.step(commands, self.now_ms());
+                self.go_on_alone(Alone::Send(node, step), Some(node), worker);
+            }
+            _ => before.client.send_alone(next.step(commands, self.now_ms())),
         }
     }
 
-    /// Goes on with a step on a connection that its client has to itself.
-    fn go_on_alone(&self, alone: Alone<Whose>, worker: &Rc<Worker>) {
+    /// Goes on with a step on a connection that its client has to itself, which was to `node`.
+    fn go_on_alone(&self, alone: Alone<Whose>, node: Option<Node>, worker: &Rc<Worker>) {
         match alone {
-            Alone::Answer(whose, replies) => self.hand_out(&whose, &replies, worker),
+            Alone::Answer(whose, replies) => self.hand_out(&whose, node, &replies, worker),
             Alone::Wait(step, _) if step.whose.stays => {
                 self.doubt_map();
                 step.whose.lose(LEFT_BEHIND);
@@ -464,7 +472,7 @@ impl Cluster {
                     }
                     let now_ms = cluster.now_ms();
                     let alone = cluster.router.borrow_mut().go_on_alone(step, now_ms);
-                    cluster.go_on_alone(alone, &worker);
+                    cluster.go_on_alone(alone, node, &worker);
                 });
             }
             Alone::Send(node, step) => {
@@ -483,7 +491,7 @@ impl Cluster {
     /// A step could not be sent on a connection of its own.
     pub(super) fn give_back_alone(&self, node: Node, step: NodeStep, reason: &str, worker: &Rc<Worker>) {
         let alone = self.router.borrow_mut().give_back_alone(node, step, reason, self.now_ms());
-        self.go_on_alone(alone, worker);
+        self.go_on_alone(alone, Some(node), worker);
     }
 }
 

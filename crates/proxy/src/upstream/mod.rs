@@ -155,10 +155,10 @@ impl Upstream {
         self.node
     }
 
-    /// Whether it owes no answer.
-    pub(crate) fn is_idle(&self) -> bool {
+    /// Whether a client waits for an answer of it.
+    pub(crate) fn is_awaited(&self) -> bool {
         let queue = self.queue.borrow();
-        queue.pipe.is_idle() && queue.parked.is_empty()
+        !queue.parked.is_empty() || queue.pipe.latest().any(|asked| !asked.asker.is_own())
     }
 
     /// Whether it is a client's own, goes to this node, and speaks the protocol of `lane`, in whatever database.

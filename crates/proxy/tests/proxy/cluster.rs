@@ -353,10 +353,26 @@ fn large_answers_of_several_nodes_come_whole_in_one_pipeline() {
         // What its old node leads elsewhere goes there, and leaves what is behind it its own.
         let moving = key_in(slot_at(0) + 1, "list");
         answers(&mut wire, &[(format!("RPUSH {moving} {}", numbers.join(" ")), ":20000\r\n"), range(&moving)]);
+        let is_at = |id: &u32, node| owners[usize::from(slot_of(format!("user:{id}").as_bytes()))] == node;
+        let users: Vec<u32> = (0..3).map(|node| (0..).find(|id| is_at(id, node)).unwrap()).collect();
+        let mut said = [0; 3];
         for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2), (2, 1)] {
             cluster.reshard(slot_of(moving.as_bytes()), to).unwrap();
-            let stays: &String = &lists[from];
-            answers(&mut wire, &[&moving, stays, &moving, stays, &lists[to], stays].map(range));
+            // Of a folded key, in several round trips.
+            let count = |said: &mut [i32; 3]| {
+                said[from] += 1;
+                (
+                    format!("EVAL return(redis.call('INCR',KEYS[1])) 1 user:{}", users[from]),
+                    format!(":{}\r\n", said[from]),
+                )
+            };
+            let counted = [count(&mut said), count(&mut said)];
+            let [first, second] = [0, 1].map(|at| (counted[at].0.clone(), counted[at].1.as_str()));
+            let stays = || range(&lists[from]);
+            answers(
+                &mut wire,
+                &[range(&moving), first, stays(), range(&moving), second, stays(), range(&lists[to]), stays()],
+            );
         }
     });
 }

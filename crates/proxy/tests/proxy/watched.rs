@@ -105,7 +105,12 @@ fn other_keys_of_its_bucket_break_no_watch_while_keys_are_moved() {
         let [mut client, mut other] = [(); 2].map(|()| Wire::connect(address(&proxy)).unwrap());
         let mut direct = server.connect().unwrap();
         for is_moved in [false, true] {
-            for (key, held) in [("lock:1", "SET lock:1 me"), ("sess:1", "HSET sess:1 f v"), ("lock:1", "DEL lock:1")] {
+            for (key, held) in [
+                ("lock:1", "SET lock:1 me"),
+                ("lock:1", "SET lock:1 me PX 600000"),
+                ("sess:1", "HSET sess:1 f v"),
+                ("lock:1", "DEL lock:1"),
+            ] {
                 for queue in QUEUES {
                     call(&mut client, "DEL lock:1 sess:1");
                     call(if is_moved { &mut client } else { &mut direct }, held);

@@ -278,6 +278,7 @@ fn what_is_promised_of_spilled_values_is_so_both_ways() {
          [[namespace]]\nkeys = 'sess:{id:int}'\ntype = 'hash'\nbucket = { span = 100 }\n";
     is_as_promised(&stage.fold(layout, &["--json"]));
     is_as_promised(&stage.fold(&layout.replace("100", "50"), &["--json"]));
+    is_as_promised(&stage.fold(&layout.replace("100 }", "20 }\ncodec = 'zstd'"), &["--json"]));
     is_as_promised(&stage.unfold(&["--json"]));
 }
 

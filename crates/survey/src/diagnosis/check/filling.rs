@@ -58,8 +58,7 @@ fn sparse(seen: &Observation, name: &FamilyName, family: &Family) -> Option<Find
     finding.why.push(distribution(family));
     let mend = match namespace {
         Some(namespace) => {
-            let line = format!("bucket = {{ count = {} }}", better_count(namespace, fill));
-            other_buckets(seen, "fewer buckets, whatever the holes in the ids", line)
+            other_buckets(seen, "fewer buckets, whatever the holes in the ids", better_count(namespace, fill, 1))
         }
         None => Mend::advice(format!(
             "if they are buckets of entries by id: put about {AIM_ENTRIES} entries in a hash, spread by a hash of the id, or write each \
@@ -101,9 +100,7 @@ fn nearly_full(seen: &Observation, name: &FamilyName, family: &Family) -> Option
         );
         let mut finding = Finding::note(Trouble::FullBuckets, place_of(name, seen), what);
         finding.why.push(distribution(family));
-        let more = count_of_slot(namespace).map_or(0, |count| count + 1);
-        let line = format!("bucket = {{ count = {} }}", better_count(namespace, &family.fill).max(more));
-        finding.mends.push(other_buckets(seen, "more buckets", line));
+        finding.mends.push(more_buckets(seen, namespace, &family.fill));
         finding
     })
 }
@@ -114,15 +111,22 @@ fn count_of_slot(namespace: &Namespace) -> Option<u64> {
     placement.as_count().filter(|_| placement.is_by_slot()).map(Count::count)
 }
 
-/// The `count` by which buckets have about as many entries as they should; for a cluster it is that of a slot.
-fn better_count(namespace: &Namespace, fill: &Fill) -> u64 {
-    let placement = &namespace.placement;
-    if !placement.is_by_slot() {
-        return fill.entries().div_ceil(AIM_ENTRIES).max(2);
-    }
-    let now = count_of_slot(namespace).unwrap_or(1);
-    let entries_of_slot = fill.entries().saturating_mul(now).div_ceil(fill.hashes().max(1));
-    entries_of_slot.div_ceil(AIM_ENTRIES).max(1)
+/// More of them than there are.
+pub(super) fn more_buckets(seen: &Observation, namespace: &Namespace, fill: &Fill) -> Mend {
+    let least = count_of_slot(namespace).map_or(1, |count| count + 1);
+    other_buckets(seen, "more buckets", better_count(namespace, fill, least))
+}
+
+/// The line of a layout by which buckets have about as many entries as they should; for a cluster it says how many a slot has, so many at
+/// least. None where it isn't known how many entries a slot has.
+fn better_count(namespace: &Namespace, fill: &Fill, least: u64) -> Option<String> {
+    let count = if namespace.placement.is_by_slot() {
+        let entries_of_slot = fill.entries().saturating_mul(count_of_slot(namespace)?).div_ceil(fill.hashes().max(1));
+        entries_of_slot.div_ceil(AIM_ENTRIES).max(least)
+    } else {
+        fill.entries().div_ceil(AIM_ENTRIES).max(2)
+    };
+    Some(format!("bucket = {{ count = {count} }}"))
 }
 
 fn distribution(family: &Family) -> String {

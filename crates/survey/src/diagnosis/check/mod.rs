@@ -45,13 +45,20 @@ fn rewrite_command(seen: &Observation) -> String {
 }
 
 /// Another placement for a namespace that is there: the line for its layout, and the commands that move its keys.
-fn other_buckets(seen: &Observation, what: &str, line: impl Into<String>) -> Mend {
+fn other_buckets(seen: &Observation, what: &str, line: Option<String>) -> Mend {
     let url = &seen.names.url;
-    Mend::advice(format!("{what}: write this line in the layout, and have keyfold move the keys, while clients go on"))
-        // Its file has the namespaces that are there, too.
-        .with_line("shell", format!("keyfold plan {url} --out layout.toml"))
-        .with_line("layout", line)
-        .with_line("shell", format!("keyfold fold {url} --layout layout.toml"))
+    let how = match line {
+        Some(_) => "write this line in the layout",
+        None => "write a `count` of a slot's buckets in the layout, of which each has some hundred entries",
+    };
+    // The plan's file has the namespaces that are there, too.
+    let mend = Mend::advice(format!("{what}: {how}, and have keyfold move the keys, while clients go on"))
+        .with_line("shell", format!("keyfold plan {url} --out layout.toml"));
+    let mend = match line {
+        Some(line) => mend.with_line("layout", line),
+        None => mend,
+    };
+    mend.with_line("shell", format!("keyfold fold {url} --layout layout.toml"))
 }
 
 /// `1 hash`, `1,000 hashes`.

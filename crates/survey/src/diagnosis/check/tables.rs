@@ -5,6 +5,7 @@ use super::super::finding::{Finding, Rewrite, Trouble};
 use super::super::mend::Mend;
 use super::super::settings::{Limit, Origin};
 use super::super::{AIM_ENTRIES, FamilyName, Observation};
+use super::filling::more_buckets;
 use super::{entries, hashes, namespace_of, other_buckets, place_of, rewrite_command};
 use crate::number::{grouped, plural};
 
@@ -198,15 +199,14 @@ fn raise_value(seen: &Observation, tally: &Tally) -> Option<Mend> {
 /// What keeps hashes small whatever the settings: fewer entries to each, and long values elsewhere.
 fn right_bucket(seen: &Observation, name: &FamilyName, family: &Family, tally: &Tally) -> Option<Mend> {
     let namespace = namespace_of(name, seen);
-    let count = family.fill.entries().div_ceil(AIM_ENTRIES).max(2);
     let mend = match namespace {
         // How many keys there will be isn't known from the buckets while some are still on their way.
         Some(namespace) if namespace.is_moving() => return None,
         Some(namespace) if namespace.placement.span().is_some_and(|span| span > AIM_ENTRIES) => {
-            other_buckets(seen, "smaller buckets", "bucket = { span = 128 }")
+            other_buckets(seen, "smaller buckets", Some("bucket = { span = 128 }".to_owned()))
         }
-        Some(_) if tally.most_entries > seen.settings.hash_entries.value => {
-            other_buckets(seen, "more buckets", format!("bucket = {{ count = {count} }}"))
+        Some(namespace) if tally.most_entries > seen.settings.hash_entries.value => {
+            more_buckets(seen, namespace, &family.fill)
         }
         Some(_) => return None,
         None if tally.most_entries > seen.settings.hash_entries.value => Mend::advice(format!(
