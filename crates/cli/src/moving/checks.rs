@@ -6,7 +6,8 @@ use keyfold_server::{Nodes, Server, listpack};
 
 use super::filling::Overfull;
 use super::survey::{ServerMemory, Survey};
-use super::{gain, pass, permissions, stays};
+use super::{gain, pass, permissions};
+use crate::records::key_name;
 
 /// What a move may take above what is there, in percent, while buckets fill and keys go.
 const HEADROOM_PERCENT: u64 = 5;
@@ -100,7 +101,7 @@ pub(crate) fn check(
                 .others
                 .iter()
                 .take(3)
-                .map(|(database, key, kind)| format!("{} ({kind})", stays::name(*database, key)))
+                .map(|(database, key, kind)| format!("{} ({kind})", key_name(*database, key)))
                 .collect();
             checks.warnings.push(format!(
                 "{} of {template} hold another type and stay as they are, such as {}; until they are renamed or \

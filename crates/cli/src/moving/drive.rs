@@ -45,8 +45,13 @@ const AT_ONCE: usize = 4;
 /// What is true whenever a tool ends before it is done.
 const RUN_AGAIN: &str = "what has been moved stays moved, and all keys are reachable; run it again to go on";
 
-/// What a walk over everything found, and which keys stay.
-type Walked = (Moved, Vec<Stays>);
+/// What a walk over everything found.
+#[derive(Debug, Default)]
+struct Walked {
+    moved: Moved,
+    /// The first keys that stay.
+    stays: Vec<Stays>,
+}
 
 /// What a move has done.
 #[derive(Debug, Default)]
@@ -213,12 +218,12 @@ impl Driver<'_> {
         let mut walked = Walked::default();
         self.used_bytes.resize(pass.nodes().servers().len(), 0);
         for node in 0..self.used_bytes.len() {
-            let led_before = walked.0.led_elsewhere;
+            let led_before = walked.moved.led_elsewhere;
             let of_node = self.walk_over(node, &mut pass.nodes().servers()[node], &mut walked);
-            pass.note(node, walked.0.led_elsewhere - led_before);
+            pass.note(node, walked.moved.led_elsewhere - led_before);
             if let Err(hindrance) = of_node {
                 // What has been moved counts, and what stays is not known.
-                self.done.moved += walked.0.moved;
+                self.done.moved += walked.moved.moved;
                 return Err(hindrance);
             }
         }
@@ -241,12 +246,7 @@ impl Driver<'_> {
     }
 
     /// One walk over all databases of a server.
-    fn walk_over(
-        &mut self,
-        node: usize,
-        server: &mut Server,
-        (walked, stays_by_now): &mut Walked,
-    ) -> Result<(), Hindrance> {
+    fn walk_over(&mut self, node: usize, server: &mut Server, walked: &mut Walked) -> Result<(), Hindrance> {
         let mut round = Round::all(server)?;
         while let Some(Database { number, .. }) = round.enter_next(server)? {
             let mut mover = (self.mover)();
@@ -255,15 +255,16 @@ impl Driver<'_> {
             }
             let result = self.walk(node, server, &mut mover);
             let moved = mover.moved();
-            walked.moved += moved.moved;
-            walked.seen += moved.seen;
-            walked.members += moved.members;
-            walked.led_elsewhere += moved.led_elsewhere;
             let stays = moved.left.iter().cloned();
-            stays_by_now.extend(stays.map(|(key, why)| Stays { database: number, key, why }));
-            walked.left_count += moved.left_count;
-            walked.left_in.extend(&moved.left_in);
-            walked.without_key += moved.without_key;
+            walked.stays.extend(stays.map(|(key, why)| Stays { database: number, key, why }));
+            let sum = &mut walked.moved;
+            sum.moved += moved.moved;
+            sum.seen += moved.seen;
+            sum.members += moved.members;
+            sum.led_elsewhere += moved.led_elsewhere;
+            sum.left_count += moved.left_count;
+            sum.left_in.extend(&moved.left_in);
+            sum.without_key += moved.without_key;
             self.done.expired += moved.expired;
             result?;
         }
@@ -271,7 +272,7 @@ impl Driver<'_> {
     }
 
     /// Notes what a walk over everything found; how many keys that were to move.
-    fn take(&mut self, (walked, stays): Walked) -> u64 {
+    fn take(&mut self, Walked { moved: walked, stays }: Walked) -> u64 {
         let found = walked.moved;
         self.done.moved += found;
         self.done.seen = walked.seen;

@@ -4,6 +4,7 @@ use keyfold_core::layout::{Layout, Located};
 use keyfold_core::mover::{Left, Moved};
 use keyfold_report::number::{count, plural};
 
+use crate::records::key_name;
 use crate::records::place::Stored;
 
 /// A key that does.
@@ -15,9 +16,9 @@ pub(crate) struct Stays {
 }
 
 impl Stays {
-    /// Which key it is: `db 2 "user:7"`, and in database 0 without that.
+    /// Which key it is.
     pub(crate) fn name(&self) -> String {
-        name(self.database, &self.key)
+        key_name(self.database, &self.key)
     }
 
     /// Why, and what to do, by the layout in which it is being moved.
@@ -44,12 +45,6 @@ impl Stays {
     pub(crate) fn line(&self, layout: &Layout) -> String {
         format!("{}: {}", self.name(), self.why(layout))
     }
-}
-
-/// A key of a database, as people read it.
-pub(super) fn name(database: u32, key: &[u8]) -> String {
-    let key = format!("\"{}\"", key.escape_ascii());
-    if database == 0 { key } else { format!("db {database} {key}") }
 }
 
 /// The command that removes what lies in a key's old place.

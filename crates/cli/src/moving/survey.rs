@@ -480,8 +480,8 @@ impl<'m> Look<'_, 'm> {
     ) -> anyhow::Result<BTreeMap<Vec<u8>, Spilled>> {
         let mut wanted = Vec::new();
         for ((namespace, bucket), fields) in buckets.iter().zip(all) {
-            let namespace_of = self.layout.namespace(*namespace);
-            let is_taken_as_it_is = namespace_of.collection().is_none() && namespace_of.codecs.written().is_none();
+            let its = self.layout.namespace(*namespace);
+            let is_taken_as_it_is = its.collection().is_none() && its.codecs.written().is_none();
             wanted.extend(fields.iter().filter_map(|(field, stored)| {
                 let key = self.layout.key_of(*namespace, bucket, field)?;
                 let (name, is_coded) = spill_of(bucket, &key, stored)?;

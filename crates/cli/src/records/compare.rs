@@ -12,7 +12,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::content::{Living, living};
-use super::{Content, Record, digest};
+use super::{Content, Record, digest, key_name};
 
 /// Parts of a digest.
 const PARTS: usize = 1 << 16;
@@ -234,10 +234,7 @@ impl fmt::Display for Difference {
             How::Value => write!(f, "value:   ")?,
             How::Expiry { .. } => write!(f, "expiry:  ")?,
         }
-        if self.database != 0 {
-            write!(f, "db {} ", self.database)?;
-        }
-        write!(f, "\"{}\"", self.key.escape_ascii())?;
+        write!(f, "{}", key_name(self.database, &self.key))?;
         match self.how {
             How::Missing => write!(f, " is not on the server"),
             How::Extra => write!(f, " is not in the dump"),

@@ -30,6 +30,12 @@ pub(crate) mod once;
 pub(crate) mod place;
 pub(crate) mod walk;
 
+/// A key of a database as people read it: `db 2 "user:7"`, and in database 0 without that.
+pub(crate) fn key_name(database: u32, key: &[u8]) -> String {
+    let key = format!("\"{}\"", key.escape_ascii());
+    if database == 0 { key } else { format!("db {database} {key}") }
+}
+
 /// One logical key with all that it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {

@@ -89,7 +89,7 @@ impl ContentsCount {
     ) -> Option<Look> {
         let kind = layout.namespace(namespace).collection()?;
         let form = self.model.sets_as().form_of(kind);
-        self.in_parts.entry(namespace).or_default().meet((namespace, kind), form, part, name)
+        self.in_parts.entry(namespace).or_default().meet(namespace, form, part, name)
     }
 
     /// Takes what the server answers to that; how many members it was.

@@ -121,13 +121,7 @@ pub(super) struct InParts {
 
 impl PartsCount {
     /// Counts a name of theirs; what is to be read of it.
-    pub(super) fn meet(
-        &mut self,
-        (namespace, kind): (NamespaceIndex, CollectionKind),
-        form: Form,
-        part: PartName,
-        name: &[u8],
-    ) -> Option<Look> {
+    pub(super) fn meet(&mut self, namespace: NamespaceIndex, form: Form, part: PartName, name: &[u8]) -> Option<Look> {
         let (class, ask) = match part {
             PartName::Owner => {
                 self.owners += 1;
@@ -138,7 +132,7 @@ impl PartsCount {
                 return None;
             }
             PartName::Directory(class) => (class, Ask::Directory),
-            PartName::Part(class, _) if kind == CollectionKind::Set && form.is_in_sets(class) => (class, Ask::Set),
+            PartName::Part(class, _) if form.is_in_sets(class) => (class, Ask::Set),
             PartName::Part(class, _) => (class, Ask::Hash),
         };
         let names = self.classes[class as usize].names(ask);
@@ -304,7 +298,7 @@ mod tests {
     #[test]
     fn what_was_not_read_is_not_told() {
         let model = Model::for_server(Server::redis(7, 0));
-        let of = (NamespaceIndex(0), CollectionKind::Set);
+        let of = NamespaceIndex(0);
         let mut header = Header::new(Form::Hashes, 7);
         header.classes[Class::Texts as usize].count = 1000;
         let mut count = PartsCount::default();

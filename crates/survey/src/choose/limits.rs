@@ -86,10 +86,12 @@ pub(super) fn choose(
 /// The limit that still has all it has, once their codec has been trained again: a set or hash of many members that comes over it
 /// lies in parts, which take many times what it does as one value.
 fn roomy(scales: &Scales<'_, '_>, limit: u64) -> u64 {
-    let is_trained = scales.coding.is_some_and(|coding| coding.dictionary.is_some());
+    if scales.coding.is_none_or(|coding| coding.dictionary.is_none()) {
+        return limit;
+    }
     let coded = |member: &&Member<'_>| member.in_parts.is_some() && member.stored.len() < member.value.len();
     let lengths = scales.members.iter().filter(coded).map(|member| member.stored.len());
-    let longest = lengths.filter(|len| is_trained && *len <= limit).max().unwrap_or(0);
+    let longest = lengths.filter(|len| *len <= limit).max().unwrap_or(0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a length")]
     let room = (longest as f64 * TRAINED_AGAIN).ceil() as u64;
     room.next_multiple_of(STEP)
